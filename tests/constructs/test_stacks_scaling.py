@@ -239,7 +239,7 @@ def test_auto_is_the_same_number_in_plan_and_template(tmp_path: Path) -> None:
 def test_auto_without_a_number_is_refused(tmp_path: Path) -> None:
     """No level meets the objective: the message names profile, field and reason."""
     policy = {**TRACKING, "target": "auto"}
-    chosen = profile(tmp_path, {"scaling": {"policies": [policy]}, "objectives": {"e2e_p95_ms": 1}})
+    chosen = profile(tmp_path, {"scaling": {"policies": [policy]}, "objectives": {"e2e_p95_ms": 8}})
     with pytest.raises(InputError, match=r"^profile chat: scaling\.policies\[0\]\.target: auto has no number: at 1 in"):
         synthesize(chosen)
 

@@ -15,6 +15,7 @@ from site_blocks import Block, blocks
 from site_build import ROOT
 
 from loadproof.profiles import check_file, load_profile
+from loadproof.profiles.signers import signers_of
 
 NAMED = re.compile(r"^# (?:deploy_profiles/)?(\S+\.yaml)$", re.MULTILINE)
 # Pages whose profiles a test of their own checks and deploys; that every block is among them is held there.
@@ -34,6 +35,10 @@ PIECES = {
     ("docs/calibrate.md", "calibration: ../calibrations/vllm-a10g.calibration.yaml"): "named file",
     ("docs/catalog.md", "model:"): "named file",
     ("docs/security.md", "acknowledged:"): "environment",
+    (
+        "docs/evidence.md",
+        "signers:  # deploy_profiles/signers.yaml: it says whose word counts (name its owners in CODEOWNERS)",
+    ): "signers",
 }
 BEDROCK = "\n".join(
     (
@@ -104,6 +109,8 @@ def test_a_piece_is_understood(page: str, first: str, tmp_path: Path) -> None:
     elif PIECES[page, first] == "environment":
         environment.write_text(account + text, encoding="utf-8")
         assert [str(one) for one in check_file(environment).problems] == []
+    elif PIECES[page, first] == "signers":
+        assert len(signers_of(text.encode(), "signers.yaml").signers) == 1
     else:
         schema = json.loads((ROOT / "deploy_profiles" / "schema.json").read_text(encoding="utf-8"))["$defs"]
         known = schema["Profile"]["properties"].keys() | schema["Model"]["properties"].keys()

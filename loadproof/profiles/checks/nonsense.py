@@ -25,6 +25,7 @@ MOST_WAIT_S: Final = 86_400
 MOST_WARMUP: Final = 10_000
 MOST_ERRORS: Final = 0.5
 SPARE: Final = 2  # instances for a copy, while an update brings its successor
+FAR_TOO_MANY: Final = 10  # times what there can be use for
 OVERFED: Final = 4  # requests for each that servers admit
 # Model ids whose config.json names a language model alone (...ForCausalLM): they read text.
 TEXT_ONLY: Final = re.compile(
@@ -255,7 +256,7 @@ def no_eyes(subject: Subject) -> Iterator[Found]:
 def too_many(subject: Subject) -> Iterator[Found]:
     endpoint, parts = subject.profile.endpoint, subject.components
     copies = sum(placed.component.copies.max for placed in parts)
-    if endpoint is not None and parts and endpoint.max_instances > SPARE * max(copies, endpoint.min_instances):
+    if endpoint is not None and parts and endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
     for placed in parts:

@@ -69,7 +69,7 @@ ARCHITECTURE_KEYS: Final = {
     "allreduces_per_layer": "allreduces_per_layer",
 }
 
-_Dimension = Annotated[int, Field(ge=1, le=10_000_000)]  # far above any model's, so that a slip of digits is seen
+_Dimension = Annotated[int, Field(ge=1, le=1 << 24)]  # far above any model's, so that a slip of digits is seen
 
 
 class ArchitectureOverride(Part):
