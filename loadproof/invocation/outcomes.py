@@ -180,7 +180,16 @@ def empty_answer(http_status: int, finish_reason: str) -> Outcome:
     return Outcome(OutcomeKind.IN_BAND_ERROR, http_status, "EmptyAnswer", message, RetryClass.TRY_AGAIN)
 
 
+# Servers quote the request that they refuse, headers and all: records and logs must not hold what opened the door.
+_CREDENTIAL: Final = re.compile(
+    r"(?i:bearer |(?:authorization|security-token|api-key|cookie)[\"']*\s?[:=]\s?[\"']?"
+    r"(?:aws4-hmac-sha256 |bearer |basic )?"
+    r"|\b(?:credential|signature)=)[^\s,;\"']{16,}"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bhf_[A-Za-z0-9]{8,}"
+)
+
+
 def _trim(words: str, limit: int = MESSAGE_LIMIT) -> str:
-    """On one line. Of what is far too long only the beginning is looked at."""
-    flat = " ".join(words[: 8 * limit].split())
+    """On one line, credentials hidden. Of what is far too long only the beginning is looked at."""
+    flat = _CREDENTIAL.sub("(hidden)", " ".join(words[: 8 * limit].split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
