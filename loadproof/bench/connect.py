@@ -96,6 +96,7 @@ def open_invoker(
     transport = SageMakerTransport(
         target.endpoint,
         component=target.component,
+        prefix_aware_id=target.prefix_aware_id,
         region=region,
         endpoint_url=target.endpoint_url,
     )

@@ -47,6 +47,8 @@ class Target:
     """what answers behind a local cloud: `twin` means that every latency is simulated"""
     service_tier: str | None = None
     """Bedrock's"""
+    prefix_aware_id: str | None = None
+    """sent with every request to SageMaker: alike prompts of one id go to the same instance"""
 
     @property
     def chat(self) -> bool:

@@ -17,6 +17,7 @@ from loadproof.invocation.eventstream import PayloadPartDecoder
 from loadproof.invocation.sigv4 import Signer
 
 _ENDPOINT_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9])*")
+_PREFIX_AWARE_ID = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,62}[\x21-\x7e])?")
 _HEADER_TEXT = re.compile(r"[\x20-\x7e]*")
 _USER_AGENT = "loadproof/0.1.0"
 
@@ -95,7 +96,7 @@ class PooledTransport:
 
 
 class SageMakerTransport(PooledTransport):
-    """`InvokeEndpoint` and `InvokeEndpointWithResponseStream` of one endpoint (component, variant)."""
+    """`InvokeEndpoint` and `InvokeEndpointWithResponseStream` of one endpoint (and component)."""
 
     def __init__(
         self,
@@ -103,25 +104,28 @@ class SageMakerTransport(PooledTransport):
         *,
         region: str,
         component: str | None = None,
-        variant: str | None = None,
+        prefix_aware_id: str | None = None,
         credentials: CredentialSource | None = None,
         endpoint_url: str | None = None,
         tls: ssl.SSLContext | None = None,
         kernel_times: bool = True,
     ) -> None:
-        """`credentials` None: what botocore finds. `kernel_times` False: reads are stamped by us, as on other systems.
+        """`prefix_aware_id`: where routing is PREFIX_AWARE, alike prompts of one id go to the same instance.
+
+        `credentials` None: what botocore finds. `kernel_times` False: reads are stamped by us, as on other systems.
 
         Raises InputError (names, URL), CouldNotRunError (credentials).
         """
-        for what, name in (("endpoint", endpoint), ("component", component), ("variant", variant)):
+        for what, name in (("endpoint", endpoint), ("component", component)):
             if name is not None and not (_ENDPOINT_NAME.fullmatch(name) and len(name) <= 63):
                 raise InputError(f"{what} name {name!r}: expected 1 to 63 letters, digits and inner hyphens")
+        check_prefix_aware_id(prefix_aware_id)
         url = parse_url(endpoint_url or f"https://runtime.sagemaker.{region}.{dns_suffix(region)}")
         super().__init__(url, tls, kernel_times)
         self._credentials = credentials or from_environment(endpoint_url)
         self._signer = Signer(region, "sagemaker")
         self._base = f"{self._base_path}/endpoints/{endpoint}"
-        targets = {"inference-component": component, "target-variant": variant}
+        targets = {"inference-component": component, "prefix-aware-id": prefix_aware_id}
         self._targets = {f"x-amzn-sagemaker-{name}": value for name, value in targets.items() if value is not None}
 
     async def send(
@@ -174,6 +178,14 @@ def request_bytes(target: str, headers: Mapping[str, str], body: bytes) -> bytes
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = f"POST {target} HTTP/1.1\r\n{lines}user-agent: {_USER_AGENT}\r\naccept-encoding: identity\r\n"
     return f"{head}content-length: {len(body)}\r\n\r\n".encode("ascii") + body
+
+
+def check_prefix_aware_id(found: str | None) -> None:
+    """As the API's `PrefixAwareId` has it; a header loses a space at its end. Raises InputError."""
+    if found is not None and not _PREFIX_AWARE_ID.fullmatch(found):
+        raise InputError(
+            f"prefix-aware id {found!r}: expected 1 to 64 printable ASCII characters, no space at its ends"
+        )
 
 
 def bearer(token: str) -> str:

@@ -1,8 +1,8 @@
 """Which copy a request goes to, and what of its prompt that copy's cache has.
 
-`random` and `least_outstanding` are SageMaker's two plain strategies. `sticky` keeps a session on its copy, as a client
-does that sends the `SessionId` it was given. `prefix_aware` is SageMaker's: prompts that begin alike go to the same
-copy, unless that has more than a number of requests outstanding
+`random` and `least_outstanding` are SageMaker's two plain strategies. `sticky` keeps a session on its copy, as a router
+in front of the servers does, or SageMaker for models that issue a `SessionId`. `prefix_aware` is SageMaker's: prompts
+that begin alike go to the same copy, unless that has more than a number of requests outstanding
 (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_PrefixAwareRoutingConfig.html). `kv_aware` goes where
 most of the prompt is cached, the least loaded of equals, unless that copy is overloaded against the least loaded one.
 """

@@ -284,3 +284,18 @@ def test_an_interrupted_run_reports_what_there_is(tmp_path: Path, number: signal
     assert (level["requests"], level["unfinished"]) == (11, 3)
     assert summary["verdict"]["outcome"] != "PASS" and "interrupted" in summary["verdict"]["reasons"][0]
     assert (tmp_path / "r" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "found", "message"),
+    [
+        (["http://127.0.0.1:9", "--protocol", "openai"], "chat", "goes with an endpoint of SageMaker's only"),
+        (["sagemaker://e", "--protocol", "tgi"], "x" * 65, "expected 1 to 64 printable ASCII characters"),
+    ],
+)
+def test_a_prefix_aware_id_that_cannot_be_is_bad_usage(
+    target: list[str], found: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before anything is sent."""
+    assert main.run(["bench", "--target", *target, "--prefix-aware-id", found]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

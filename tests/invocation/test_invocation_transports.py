@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import boto3
 import certifi
 import pytest
-from invocation_fakes import (
-    KEYS,
-)
+from botocore.exceptions import EndpointConnectionError
+from invocation_fakes import KEYS, QUICK, REQUEST, answer, sends, serving
 
 from loadproof.errors import CouldNotRunError, InputError
-from loadproof.invocation import HttpTransport, SageMakerTransport
-from loadproof.invocation.transports import trusted_tls
+from loadproof.invocation import HttpTransport, Invoker, SageMakerTransport, codec_for
+from loadproof.invocation.transports import check_prefix_aware_id, trusted_tls
 
 
 @pytest.mark.parametrize(
@@ -23,6 +26,9 @@ from loadproof.invocation.transports import trusted_tls
         (lambda: SageMakerTransport("a b", region="us-east-1", credentials=KEYS), "endpoint name 'a b'"),
         (lambda: SageMakerTransport("a", component="x/../y", region="us-east-1", credentials=KEYS), "component name"),
         (lambda: SageMakerTransport("a", region="moon", credentials=KEYS), "region 'moon'"),
+        (lambda: check_prefix_aware_id("chat\r\nx: y"), "1 to 64 printable"),
+        (lambda: check_prefix_aware_id(" chat"), "no space at its ends"),
+        (lambda: SageMakerTransport("a", prefix_aware_id="x" * 65, region="us-east-1", credentials=KEYS), "1 to 64"),
         (lambda: HttpTransport("localhost:8000"), "expected http://HOST"),
         (lambda: HttpTransport("http://h:99999/"), "expected http://HOST"),
         (lambda: HttpTransport("http://h/\r\nx: y"), "expected http://HOST"),
@@ -36,6 +42,40 @@ def test_bad_targets_are_bad_input(make: Callable[[], object], message: str) -> 
         make()
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("name", ["chat", "x", "team a: chat", "x" * 64])
+def test_a_prefix_aware_id_is_sent_as_botocore_sends_it(name: str, stream: bool) -> None:
+    """The same header with the same value, and signed."""
+    found: list[Any] = []
+
+    def kept(request: Any, **_: object) -> None:
+        found.append(request)
+        raise EndpointConnectionError(endpoint_url="nothing answers")
+
+    client = boto3.client(
+        "sagemaker-runtime", region_name="eu-west-1", aws_access_key_id="AKID", aws_secret_access_key="secret"
+    )
+    client.meta.events.register("before-send", kept)
+    send = client.invoke_endpoint_with_response_stream if stream else client.invoke_endpoint
+    with pytest.raises(EndpointConnectionError):
+        send(EndpointName="ep", Body=b"{}", PrefixAwareId=name)
+    header = "X-Amzn-SageMaker-Prefix-Aware-Id"
+
+    async def main() -> dict[str, str]:
+        async with serving(sends(answer(500, b"{}"))) as server:
+            transport = SageMakerTransport(
+                "ep", prefix_aware_id=name, region="eu-west-1", credentials=KEYS, endpoint_url=server.url
+            )
+            invoker = Invoker(transport, codec_for("tgi"), timeouts=QUICK)
+            await invoker.invoke(replace(REQUEST, stream=stream))
+            await invoker.close()
+            return server.requests[0].headers
+
+    sent = asyncio.run(main())
+    assert sent[header.lower()] == found[0].headers[header].decode() == name
+    assert header.lower() in sent["authorization"]
 
 
 @pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])

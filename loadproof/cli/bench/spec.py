@@ -24,6 +24,7 @@ from loadproof.cli.options import EndpointUrl, Env
 from loadproof.errors import InputError
 from loadproof.invocation.codecs.converse import check_service_tier
 from loadproof.invocation.credentials import is_loopback
+from loadproof.invocation.transports import check_prefix_aware_id
 from loadproof.localcloud.state import known_states
 from loadproof.wire.payloads import ContainerProtocol, Protocol
 
@@ -64,6 +65,12 @@ class Options(Source):
 
     service_tier: Annotated[
         str | None, typer.Option(help="of a model of Bedrock's: default, priority, flex or reserved")
+    ] = None
+    prefix_aware_id: Annotated[
+        str | None,
+        typer.Option(
+            help="of this run, for an endpoint routed PREFIX_AWARE: alike prompts of one id share an instance"
+        ),
     ] = None
     load: LoadOptions = field(default_factory=LoadOptions)
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)
@@ -142,6 +149,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
             local_cloud=_local_cloud(spec.target.endpoint_url),
             model=options.model or spec.target.model,
             service_tier=options.service_tier or spec.target.service_tier,
+            prefix_aware_id=options.prefix_aware_id or spec.target.prefix_aware_id,
             streaming=spec.target.streaming if options.stream is None else options.stream,
         ),
         **changes,
@@ -154,6 +162,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
     attempts.attempt(partial(_check_traces, spec), None)
     attempts.attempt(partial(_check_streaming, spec), None)
     attempts.attempt(partial(_check_tier, spec), None)
+    attempts.attempt(partial(_check_prefix_aware_id, spec), None)
     attempts.finish()
     return spec
 
@@ -184,6 +193,13 @@ def _check_tier(spec: BenchmarkSpec) -> None:
     if tier is not None and spec.target.kind != "bedrock":
         raise InputError(f"--service-tier {tier}: goes with a model of Bedrock's only; leave it out")
     check_service_tier(tier)
+
+
+def _check_prefix_aware_id(spec: BenchmarkSpec) -> None:
+    found = spec.target.prefix_aware_id
+    if found is not None and spec.target.kind != "sagemaker":
+        raise InputError(f"--prefix-aware-id {found}: goes with an endpoint of SageMaker's only; leave it out")
+    check_prefix_aware_id(found)
 
 
 def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:
