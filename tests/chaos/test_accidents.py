@@ -1,28 +1,24 @@
-"""A sample of `make accidents`: killed runs are gone on with, and what is scarce is said in a line."""
+"""A few accidents of each verb; tests/chaos/accidents.py does a hundred kills of each."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import random
+from itertools import product
 
-import accidents
+import pytest
+from accidents import LIMITS, VERBS, killed, limited
 
-
-def test_a_killed_benchmark_is_gone_on_with(tmp_path: Path) -> None:
-    """Every request of it once, verified, and no planted secret in a file."""
-    came = accidents.kills(2, 3, tmp_path)
-    assert all(words.endswith(": whole, verified") for words in came), came
+DISK = [limit for limit in LIMITS if "disk" in limit]
 
 
-def test_a_killed_run_answers_each_item_once(tmp_path: Path) -> None:
-    """What was in flight may be asked again, nothing else."""
-    came = accidents.run_kills(2, 5, tmp_path)
-    assert all(words.endswith(": each answered once") for words in came), came
+@pytest.mark.parametrize("name", VERBS)
+def test_what_a_killed_verb_leaves_is_true_and_the_second_time_is_whole(name: str) -> None:
+    """Nothing on the disk that the server did not see, nothing lost but what was in flight."""
+    assert killed(name, random.Random(name)) in ("nothing yet", "begun", "partial", "whole")
 
 
-def test_what_is_scarce_is_said_without_a_traceback(tmp_path: Path) -> None:
-    """File descriptors, room on the disk, memory."""
-    for name, done, found in accidents.little(tmp_path):
-        assert not found, name
-        assert done.code in (0, 3), (name, done.said)
-        if done.code:
-            assert done.said.strip().splitlines()[-1].startswith("loadproof: ")
+@pytest.mark.parametrize(("name", "limit"), [*product(("run",), LIMITS), *product(("bench", "queue"), DISK)])
+def test_a_verb_short_of_something_ends_with_a_word_and_an_exit_code(name: str, limit: str) -> None:
+    """A full disk is said, and --resume completes what was stored before; with the others it ends as ever."""
+    came = limited(name, limit)
+    assert ("cannot be written" in came) == ("disk" in limit), came

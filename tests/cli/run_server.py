@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -69,16 +69,18 @@ def serving(server: ModelServer | None = None) -> Iterator[ModelServer]:
             )
             with server.lock:
                 server.in_flight -= 1
-            self.send_response(status)
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            with suppress(ConnectionError):  # whoever asked was killed
+                self.send_response(status)
+                self.send_header("content-length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             pass
 
     listener = ThreadingHTTPServer(("127.0.0.1", server.port), Handler)
     listener.daemon_threads = True
+    listener.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that was killed
     server.port = listener.server_address[1]
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 
 import orjson
 
-from loadproof.errors import ExitCode, InputError
+from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.invocation.buffer import DeadLetter, Message, Producer
 from loadproof.invocation.buffer.calls import Calls
 
@@ -53,9 +53,17 @@ class Rows:
 
     def write(self, key: str, error: str | None, result: dict[str, object] | None) -> None:
         self.last = {"key": key, "error": error, "result": result}
-        if self._file is not None:
-            self._file.write(json_line(self.last))
-            self._file.flush()
+        if self._file is None:
+            return
+        line = json_line(self.last)
+        try:
+            while line:  # a disk that fills up takes a part, and says so at the next write
+                line = line[self._file.write(line) :]
+        except OSError as full:
+            raise CouldNotRunError(
+                f"{self._file.name}: cannot be written ({full.strerror}); what its rows say is queued, and up to "
+                "ten messages more: make room, then send again; what has a key is answered once"
+            ) from None
 
 
 def json_line(row: dict[str, object]) -> bytes:
@@ -83,7 +91,7 @@ def open_output(path: Path | None) -> Iterator[IO[bytes] | None]:
         yield None
         return
     try:
-        file = path.open("xb")
+        file = path.open("xb", buffering=0)  # a row is on the disk once it is written
     except OSError as error:
         raise InputError(f"--output {path}: cannot be made ({error.strerror}); give another file") from None
     with file:
@@ -95,7 +103,10 @@ def open_output(path: Path | None) -> Iterator[IO[bytes] | None]:
 
 
 def send_all(producer: Producer, messages: Iterable[Message], rows: Rows, tally: Tally, *, waits: bool) -> list[str]:
-    """Queue all; the keys whose results are to come, each once. Rows of what is not waited for are written at once."""
+    """Queue all; the keys whose results are to come, each once. Rows of what is not waited for are written at once.
+
+    Raises CouldNotRunError.
+    """
     keys = dict[str, None]()
     for sent in producer.send_many(messages):
         if sent.error is not None:
