@@ -1,0 +1,124 @@
+"""What no machine can do: weights read faster than memory, settings past 32 bits, shapes of other weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import Final
+
+from loadproof.profiles.checks.facts import accelerator_of, architecture_of, known_instances, weight_bytes
+from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
+from loadproof.profiles.schema import Profile
+from loadproof.profiles.settings import accelerators_per_copy
+
+MOST_COUNT: Final = 2**31 - 1
+LEAST_PREFILL_TOKENS: Final = 32
+LEAST_SETTINGS: Final = {"payload_limit_bytes": 1024, "model_loading_timeout_s": 30}  # one prompt; Python starting
+
+
+@rule(
+    "LP275",
+    "Faster than the weights can be read",
+    reason="Before a first token the accelerators read every weight that a token uses once, whatever the server: "
+    "bytes of them, without the table of embeddings, / (bandwidth of an accelerator · accelerators a copy).",
+    mend="Write milliseconds, above what reading the weights takes; `loadproof plan` predicts what is reached.",
+    severity="warning",  # a bound that must fail is how a team tries its gate
+)
+def faster_than_memory(subject: Subject) -> Iterator[Found]:
+    for placed in subject.components[:1]:
+        model = placed.component.model
+        shape = architecture_of(model)
+        if shape is None or not shape.parameters_b:
+            return
+        used_b = min(shape.active_parameters_b, shape.parameters_b) - shape.vocab * shape.hidden / 1e9
+        read = weight_bytes(model, shape) * max(0.0, used_b / shape.parameters_b)
+        count = accelerators_per_copy(placed.component)
+        speeds = [accelerator_of(one).bandwidth_gb_per_s * 1e9 * count for _, one in known_instances(placed.endpoint)]
+        if not speeds:
+            return
+        yield from _past_physics(subject.profile, read / max(speeds) * 1000, speculates=_speculates(placed))
+
+
+def _past_physics(profile: Profile, least_ms: float, *, speculates: bool) -> Iterator[Found]:
+    """`least_ms`: one step, which every token needs where none is guessed, and every request needs once."""
+    objectives, answer = profile.objectives, profile.workload.output_tokens
+    steps = answer if isinstance(answer, int) and profile.workload.answer_length == "asked" and not speculates else 1
+    steps_of = {"ttft": 1, "e2e": steps, **({} if speculates else {"tpot": 1})}
+    for name, bound in objectives.model_dump(exclude_none=True).items():
+        needed_ms = steps_of.get(name.partition("_")[0], 0) * least_ms
+        if bound < needed_ms:
+            found = f"{bound:g} ms is less than the {needed_ms:.1f} ms in which the weights are read"
+            yield Found(("objectives", name), found, f"write milliseconds, above {needed_ms:.0f}")
+    most_per_s = objectives.at_concurrency / least_ms * 1000 if least_ms else inf
+    rates = ("requests_per_s_min",) if speculates else ("requests_per_s_min", "output_tokens_per_s_min")
+    for name in rates:
+        asked = getattr(objectives, name)
+        if asked is not None and asked > most_per_s:
+            found = (
+                f"{asked:g} is more than the {most_per_s:.0f} that {objectives.at_concurrency} in flight can be given"
+            )
+            yield Found(("objectives", name), found, f"lower it below {most_per_s:.0f}, or raise at_concurrency")
+
+
+def _speculates(placed: Placed) -> bool:
+    """True where a step may give several tokens, or its settings are not ours to read."""
+    container = placed.component.container
+    return container.family == "custom" or getattr(container, "speculative", None) is not None
+
+
+@component_rule(
+    "LP276",
+    "Setting that no server can use",
+    reason="Servers keep counts of tokens, requests and bytes in 32 bits, and a prefill of a few tokens a step takes "
+    "about as many steps as the prompt has tokens.",
+    mend="Write what was meant, or leave the setting out.",
+)
+def unusable_setting(placed: Placed) -> Iterator[Found]:
+    for name, value in placed.component.container.settings.model_dump(exclude_none=True).items():
+        path = placed.at("container", "settings", name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            continue
+        if value > MOST_COUNT:
+            yield Found(path, f"{value} does not fit 32 bits", f"write at most {MOST_COUNT}, or delete it")
+        elif value < LEAST_SETTINGS.get(name, 0):
+            yield Found(path, f"{value} is too little to start or to be asked", f"at least {LEAST_SETTINGS[name]}")
+        elif name.endswith("prefill_tokens") and value < LEAST_PREFILL_TOKENS:
+            yield Found(path, f"a step would read {value} tokens", f"write tokens, at least {LEAST_PREFILL_TOKENS}")
+
+
+@component_rule(
+    "LP277",
+    "Architecture whose shape holds other weights",
+    reason="Attention and feed-forward of its layers already make up most parameters: layers · hidden · (2 · "
+    "head_dim · (heads + kv_heads) + 2 or 3 · intermediate). Far above what is "
+    "written, one of the numbers is another model's.",
+    mend="Copy them from the model's config.json, or name it in model.config_json.",
+)
+def shape_of_other_weights(placed: Placed) -> Iterator[Found]:
+    own = placed.component.model.architecture
+    if own is None or own.num_experts or own.kv_latent_dim or own.linear_attention_layers:
+        return
+    attention = 2 * own.head_dim * (own.num_attention_heads + own.num_key_value_heads)
+    least_b = own.num_hidden_layers * own.hidden_size * (attention + 2 * own.intermediate_size) / 1e9
+    if least_b > 1.1 * own.parameters_b:
+        found = f"layers of this shape hold {least_b:.3g} billion parameters at least, not {own.parameters_b:g}"
+        yield Found(placed.at("model", "architecture"), found, "copy them from config.json")
+
+
+@rule(
+    "LP278",
+    "Bound on a part above the bound on the whole",
+    reason="Time to first token and time per output token are parts of the end-to-end latency: a bound above that of "
+    "the whole can never be what fails, and one of the two is a slip.",
+    mend="Lower the part's bound, or raise that of the whole.",
+    severity="warning",
+)
+def part_above_whole(subject: Subject) -> Iterator[Found]:
+    objectives = subject.profile.objectives
+    for percentile in ("p50", "p90", "p95", "p99"):
+        whole = getattr(objectives, f"e2e_{percentile}_ms")
+        for part in ("ttft", "tpot"):
+            bound = getattr(objectives, f"{part}_{percentile}_ms")
+            if whole is not None and bound is not None and bound > whole:
+                found = f"{bound:g} ms for a part of the {whole:g} ms that the whole may take"
+                yield Found(("objectives", f"{part}_{percentile}_ms"), found, f"lower it below {whole:g}")
