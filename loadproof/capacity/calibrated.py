@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loadproof.capacity.servers import FabricRow, OwnMeasurement, ServerRow
+from loadproof.capacity.speculation import Speculation, fitted_to
 from loadproof.catalog import Accelerator
 from loadproof.profiles.schema import Calibration
 
@@ -53,6 +54,14 @@ def calibrated_rows(
         ),
     )
     return row, fabric, accelerator
+
+
+def calibrated_speculation(calibration: Calibration, planned: Speculation | None) -> Speculation | None:
+    """With one's own shares of kept tokens, where they are of the same method."""
+    own = calibration.speculation
+    if planned is None or own is None or own.method != planned.method:
+        return planned
+    return replace(planned, accepted=fitted_to(own.accepted, planned.tokens), measured=not calibration.simulated)
 
 
 def own_hardware(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, exp, expm1, log
 from statistics import median
 
-from loadproof.capacity.calibration_problem import FABRIC, HARDWARE, PRIOR_WEIGHT, Problem, problem_of
+from loadproof.capacity.calibration_problem import ACCEPTANCE, FABRIC, HARDWARE, PRIOR_WEIGHT, Problem, problem_of
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.fitting import Parameters
 from loadproof.capacity.observations import (
@@ -19,9 +19,11 @@ from loadproof.capacity.observations import (
     refuse_impossible,
     refuse_mixtures,
 )
+from loadproof.capacity.speculation import accepted_by_position
 from loadproof.errors import InputError
 from loadproof.profiles.schema import (
     CalibratedServer,
+    CalibratedSpeculation,
     Calibration,
     CalibrationError,
     CalibrationSource,
@@ -116,6 +118,7 @@ def fit_document(
         fabric=FabricParameters(accelerators=fabric.accelerators, **_rounded(fabric, FABRIC))
         if deployment.accelerators > 1
         else None,
+        speculation=_speculation(found),
         simulated=simulated,
         date=date,
         levels=len(found.levels),
@@ -126,6 +129,15 @@ def fit_document(
         errors=tuple(error for name in FIGURES if (error := _median_error(name, found.levels)) is not None),
         sources=tuple(sources),
     )
+
+
+def _speculation(found: Fit) -> CalibratedSpeculation | None:
+    drafts = [level.observation.deployment.speculation for level in found.levels]
+    longest = max((draft for draft in drafts if draft is not None), key=lambda draft: draft.tokens, default=None)
+    if longest is None:
+        return None
+    accepted = accepted_by_position(found.parameters[ACCEPTANCE], longest.tokens)
+    return CalibratedSpeculation(method=longest.method, accepted=tuple(map(_digits, accepted)))
 
 
 def _median_error(name: FigureName, levels: Sequence[LevelFit]) -> CalibrationError | None:

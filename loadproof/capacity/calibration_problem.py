@@ -12,6 +12,7 @@ from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.fitting import BOUNDS, Parameters, approach, search
 from loadproof.capacity.memory import weight_bytes
 from loadproof.capacity.observations import FIGURES, FigureName, Observation, predicted_figures
+from loadproof.capacity.speculation import accepted_by_position
 from loadproof.errors import InputError
 
 # TTFT holds the network and the client's place in a prefill, which no parameter knows.
@@ -23,9 +24,10 @@ ROUNDS = 25
 # Server and own hardware: what a few levels of one model on one machine can speak of. `step_ms_per_layer` and
 # `step_ms_per_doubling` need several models or degrees, and stay as shipped.
 SERVER = ("step_ms", "step_ms_per_sequence", "bandwidth_efficiency", "compute_efficiency")
+ACCEPTANCE = "acceptance"  # of a proposed token, where some of the levels speculated
 FABRIC = ("effective_gb_per_s", "latency_us")
 HARDWARE = ("bandwidth_gb_per_s", "bf16_tflops")
-_BOUNDS = {**BOUNDS, "step_ms": (0.05, 1000.0), "step_ms_per_sequence": (1e-4, 100.0)}
+_BOUNDS = {**BOUNDS, ACCEPTANCE: (0.02, 0.98), "step_ms": (0.05, 1000.0), "step_ms_per_sequence": (1e-4, 100.0)}
 _SMALLEST_PRIOR = 1e-3  # of a parameter whose shipped value is 0: its logarithm must exist
 _Row = TypeVar("_Row")
 
@@ -45,7 +47,11 @@ class Problem:
             server, chip = own_hardware(server, chip, self.hardware, **{name: parameters[name] for name in HARDWARE})
         if deployment.accelerators > 1:
             fabric = _with(fabric, {name: parameters[name] for name in FABRIC})
-        return replace(deployment, server=server, accelerator=chip, fabric=fabric)
+        speculation = deployment.speculation
+        if speculation is not None:
+            accepted = accepted_by_position(parameters[ACCEPTANCE], speculation.tokens)
+            speculation = replace(speculation, accepted=accepted)
+        return replace(deployment, server=server, accelerator=chip, fabric=fabric, speculation=speculation)
 
     def solved(self, observations: Sequence[Observation]) -> Parameters:
         """The parameters that suit these levels best."""
@@ -72,6 +78,9 @@ def problem_of(observations: Sequence[Observation], hardware: str | None) -> Pro
         priors = _hardware_start(observations)
     if first.accelerators > 1:
         priors |= {name: max(getattr(first.fabric, name), _SMALLEST_PRIOR) for name in FABRIC}
+    drafts = [cell.deployment.speculation for cell in observations if cell.deployment.speculation is not None]
+    if drafts:
+        priors[ACCEPTANCE] = drafts[0].accepted[0]
     return Problem(priors, hardware)
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.servers import GENERATION, OwnMeasurement
+from loadproof.capacity.speculation import Speculation
 from loadproof.families import FAMILIES
 
 Grade = Literal["A", "B", "C", "D"]
@@ -85,20 +86,23 @@ def confidence_of(deployment: PlannedDeployment, turns: int = 1) -> Confidence:
 
 
 def _of_requests(deployment: PlannedDeployment) -> Confidence:
-    server = deployment.server
+    server, speculation = deployment.server, deployment.speculation
     if server.own is not None:
         return _measured(deployment, server.own)
-    grade = _grade(deployment)
+    grade, meaning = _grade(deployment), ""
     doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
     if not _same_version(deployment):
         doubts.append(_VERSION)
     packed = (server.family, deployment.quantization, GENERATION.get(deployment.accelerator.name))
     if deployment.quantization != "none" and server.family != "neuron" and packed not in _PACKED_MEASURED:
         doubts.append(_PACKED)
+    if speculation is not None:
+        doubts.append(speculation.doubt)
+        grade, meaning = _of_drafts(grade, speculation)
     band = _factor(*doubts)
     return Confidence(
         grade,
-        MEANING[grade],
+        meaning or MEANING[grade],
         band,
         max(band, _TTFT_BAND),
         _factor(*doubts, _NEAR_LIMIT),
@@ -122,9 +126,21 @@ def _measured(deployment: PlannedDeployment, own: OwnMeasurement) -> Confidence:
         grade = "B"
         doubts.append(_VERSION)
         others.append(f"with version {own.version}, not {deployment.version}")
+    speculation = deployment.speculation
+    if speculation is not None and not speculation.measured:
+        grade = "B"
+        doubts.append(speculation.doubt)
+        others.append("without speculative decoding")
     said = deployment.server.source + (f", but {' and '.join(others)}" if others else "")
     band, ttft_band = (_factor(log1p(measured), *doubts) for measured in (own.band, own.ttft_band))
     return Confidence(grade, said, band, ttft_band, max(band, _factor(_NEAR_LIMIT)))
+
+
+def _of_drafts(grade: Grade, speculation: Speculation) -> tuple[Grade, str]:
+    """(grade, what it means): how often a draft is right hangs on the text, and only EAGLE3's was ever fitted."""
+    if speculation.fitted:
+        return _LOWER[grade], f"{MEANING[grade]}; but how often {speculation.method} is right hangs on the text"
+    return _LOWER[_LOWER[grade]], f"{MEANING[grade]}; but nobody measured how often {speculation.method} is right here"
 
 
 def unverified_rows(deployment: PlannedDeployment) -> list[tuple[str, str]]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from loadproof import catalog
-from loadproof.capacity.calibrated import calibrated_rows
+from loadproof.capacity.calibrated import calibrated_rows, calibrated_speculation
 from loadproof.capacity.servers import FabricRow, ServerRow, compute_efficiency, fabric_row, server_row
+from loadproof.capacity.speculation import Speculation, speculation_of
 from loadproof.catalog.weights import DTYPE_BYTES, QUANTIZED_BYTES
 from loadproof.errors import InputError
-from loadproof.families import FAMILIES, BatchLimits, Settings
+from loadproof.families import FAMILIES, BatchLimits, Settings, Speculative
 from loadproof.profiles.schema import ArchitectureOverride, Calibration, Component, Family, Profile
 from loadproof.profiles.settings import accelerators_per_copy as accelerators_of
 from loadproof.profiles.settings import (
@@ -45,6 +46,7 @@ class PlannedDeployment:
     copies: int
     quantization: str = "none"
     frees_past_window: bool = False  # the server frees what layers with a sliding window no longer read
+    speculation: Speculation | None = None
 
     @property
     def copies_per_instance(self) -> int:
@@ -74,6 +76,7 @@ def deployment_of(profile: Profile, component: Component | None = None) -> Plann
         quantization=model.quantization,
         copies=max(1, component.copies.min),
     )
+    deployment = speculating(deployment, getattr(container, "speculative", None))
     return deployment if profile.calibration is None else with_calibration(deployment, profile.calibration)
 
 
@@ -85,7 +88,8 @@ def with_calibration(deployment: PlannedDeployment, calibration: Calibration) ->
     server, fabric, accelerator = calibrated_rows(
         calibration, deployment.server, deployment.fabric, deployment.accelerator
     )
-    return replace(deployment, server=server, fabric=fabric, accelerator=accelerator)
+    speculation = calibrated_speculation(calibration, deployment.speculation)
+    return replace(deployment, server=server, fabric=fabric, accelerator=accelerator, speculation=speculation)
 
 
 def deployment_from_container(
@@ -108,7 +112,7 @@ def deployment_from_container(
     degree = settings.tensor_parallel_degree or accelerators_per_copy
     shape = architecture or _architecture(model_id, None)
     written = quantization_from_variables(family, variables)
-    return _deployment(
+    deployment = _deployment(
         _Server(family, version, settings),
         model_id=model_id,
         architecture=shape,
@@ -118,6 +122,13 @@ def deployment_from_container(
         quantization=shape.quantization if written == "none" else written,  # the checkpoint's own where nothing is said
         copies=max(1, copies),
     )
+    speculation = FAMILIES[family].speculation
+    return speculating(deployment, speculation.read(variables) if speculation is not None else None)
+
+
+def speculating(deployment: PlannedDeployment, wanted: Speculative | None) -> PlannedDeployment:
+    """The same deployment with a container's `speculative`."""
+    return replace(deployment, speculation=speculation_of(wanted, deployment.architecture))
 
 
 def quantized(deployment: PlannedDeployment, quantization: str) -> PlannedDeployment:

@@ -91,6 +91,8 @@ def memory_fit(deployment: PlannedDeployment, request_tokens: float | None = Non
     memory = deployment.accelerator.memory_bytes
     usable = memory * deployment.memory_fraction
     weights = weight_bytes(deployment) / deployment.accelerators
+    if deployment.speculation is not None:
+        weights += deployment.speculation.draft_bytes / deployment.accelerators
     reserve = deployment.server.reserve_gib * GIB
     activations = activation_bytes(deployment)
     cache = kv_cache(deployment)

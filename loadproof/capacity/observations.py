@@ -73,10 +73,14 @@ def refuse_mixtures(observations: Sequence[Observation]) -> None:
     kinds: tuple[tuple[str, Callable[[PlannedDeployment], object]], ...] = (
         ("servers", lambda deployment: f"{deployment.family} {deployment.version}".strip()),
         ("accelerators", lambda deployment: deployment.accelerator.name),
+        (
+            "methods of speculative decoding",
+            lambda deployment: deployment.speculation.method if deployment.speculation else None,
+        ),
         ("numbers of accelerators a copy", lambda deployment: deployment.accelerators),
     )
     for what, key in kinds:
-        found = sorted({str(key(cell.deployment)) for cell in observations})
+        found = sorted({str(one) for cell in observations if (one := key(cell.deployment)) is not None})
         if len(found) > 1:
             raise InputError(f"levels of several {what}: {', '.join(found)}; calibrate each by itself")
 

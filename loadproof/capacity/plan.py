@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
 from loadproof.capacity.cost import HourlyCost, cost_of, with_expected
@@ -153,7 +153,7 @@ def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) ->
     if deployment.limits.scheduler == "dynamic":
         yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
     if getattr(profile.container, "speculative", None) is not None:
-        yield "speculative decoding is not planned"
+        yield _speculative(deployment, profile.objectives.at_concurrency, planned_workload(profile))
     if profile.components:
         yield "further components on the endpoint are not planned here: " + ", ".join(
             component.name for component in profile.components
@@ -164,6 +164,26 @@ def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) ->
         yield f"no on-demand price is known for {deployment.instance.instance_type}"
     elif cost.price_derived:
         yield f"the price of {deployment.instance.instance_type} is derived: {cost.price_source}"
+
+
+def _speculative(deployment: PlannedDeployment, concurrency: int, workload: PlannedWorkload) -> str:
+    """What the figures of speculative decoding lean on, and what it is worth."""
+    found = deployment.speculation
+    if found is None:
+        return "speculative decoding is not planned: the catalog does not know the draft model; name it by its hub id"
+    kept = " / ".join(f"{share:.0%}" for share in found.accepted[:8])
+    said = (
+        f"{found.method} proposes {found.tokens} a round, of which {kept} are planned as kept by position "
+        f"({'calibrated' if found.measured else 'fitted' if found.fitted else 'not fitted'}): "
+        f"{found.emitted_tokens:.2f} tokens a round"
+    )
+    with_it = workload.level(deployment, concurrency)
+    without = workload.level(replace(deployment, speculation=None), concurrency)
+    if with_it is None or without is None:
+        return said
+    gain = without.e2e_ms / with_it.e2e_ms
+    worth = f"{gain:.2f} times as fast as without it" if gain >= 1 else f"{1 / gain:.2f} times slower than without it"
+    return f"{said}; at {concurrency:,} in flight predicted {worth}"
 
 
 def _conversation(workload: PlannedWorkload, deployment: PlannedDeployment, concurrency: int) -> str:

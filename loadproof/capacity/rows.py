@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from loadproof.capacity import deployment_from_container, memory_fit, predict_run
 from loadproof.capacity.confidence import confidence_of, near_limit
 from loadproof.capacity.curve import batch_capacity
-from loadproof.capacity.deployment import quantized, with_calibration
+from loadproof.capacity.deployment import quantized, speculating, with_calibration
 from loadproof.capacity.row_names import instance_type_of, model_of, server_of
 from loadproof.capacity.servers import fabric_row, server_row
 from loadproof.errors import InputError
-from loadproof.families import FAMILIES
+from loadproof.families import FAMILIES, SpeculationMethod, Speculative
 
 if TYPE_CHECKING:
     from loadproof.capacity import PlannedDeployment
@@ -38,6 +38,8 @@ GIVEN = (
 CACHED = "cached_input_tokens"
 # May be there: how the weights are stored, `none` for 16 bits; empty for what the model's name says or its checkpoint.
 QUANTIZATION = "quantization"
+# May be there: speculative decoding, `none` or empty for none; and the tokens proposed a round.
+METHOD, PROPOSED, _PROPOSED = "speculative_method", "speculative_tokens", 3
 FIGURES = (
     "predicted_throughput_tok_s",
     "predicted_latency_mean_ms_per_token",
@@ -46,7 +48,7 @@ FIGURES = (
 )
 ADDED = (*(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), "grade", "fits", "timeout", "reason")
 # More than anyone runs: what lies beyond is a slip, and would take minutes to replay.
-_MOST = {"instance_count": 1_000, "tp_degree": 1_024, "concurrency": 100_000}
+_MOST = {PROPOSED: 64, "instance_count": 1_000, "tp_degree": 1_024, "concurrency": 100_000}
 _MOST_TOKENS = 10_000_000
 
 
@@ -158,6 +160,7 @@ def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Planne
     elif shape.heads % degree and dynamic is None:
         raise InputError(f"tp_degree {degree} does not divide the {shape.heads} attention heads: no server starts so")
     stored = (row.get(QUANTIZATION) or "").strip().casefold() or named or shape.quantization
+    deployment = speculating(deployment, _speculative(row))
     return quantized(deployment, stored) if stored != "none" else deployment
 
 
@@ -185,6 +188,17 @@ def _on_neuron(deployment: PlannedDeployment, written: str, cores: int) -> Plann
         memory_fraction=server.memory_fraction,
         limits=replace(deployment.limits, max_request_tokens=None),
     )
+
+
+def _speculative(row: Mapping[str, str | None]) -> Speculative | None:
+    method = (row.get(METHOD) or "").strip().casefold()
+    if method in ("", "none"):
+        return None
+    planned = [name for name in get_args(SpeculationMethod) if name != "draft_model"]
+    if method not in planned:
+        raise InputError(f"{METHOD}: expected one of none, {', '.join(planned)}, found `{method}`")
+    tokens = _count(row, PROPOSED) if (row.get(PROPOSED) or "").strip() else _PROPOSED
+    return Speculative.model_construct(method=method, tokens=tokens)
 
 
 def _dynamic_batching(text: str) -> dict[str, int] | None:

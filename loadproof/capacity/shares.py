@@ -100,8 +100,8 @@ def _prefill_shares(
     requests = max(1, min(together, deployment.limits.step_prefill_tokens // new_tokens))
     tokens = min(requests * new_tokens, deployment.limits.step_prefill_tokens)
     times = StepTimes(deployment)
-    parts = times.decode_shares(tokens, 0)
-    server = times.decode_shares(requests, 0)["server"]
+    parts = times.plain_shares(tokens, 0)
+    server = times.plain_shares(requests, 0)["server"]
     whole = max(times.prefill_ms(tokens, requests), parts["fabric"] + server)
     body = whole - parts["fabric"] - server
     bound: Resource = "compute" if body > parts["bandwidth"] * (1 + 1e-9) else "bandwidth"

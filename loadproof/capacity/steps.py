@@ -7,6 +7,7 @@ from typing import Literal
 
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import kv_bytes_per_token, kv_bytes_per_token_per_accelerator
+from loadproof.capacity.speculation import OWN_EXPERTS, Speculation
 from loadproof.catalog.weights import WIDE_BYTES, looked_up_parameters, wide_parameters
 
 Resource = Literal["bandwidth", "compute", "fabric", "server"]
@@ -22,6 +23,8 @@ class StepTimes:
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
     - server       = a + b · layers + x · layers of experts + y · layers of linear attention + c · log2 N
                      + d · sequences + e · log2 N · prompt tokens
+    With speculative decoding a decode step stands for a token a sequence: what a round takes (proposals, then one step
+    that checks all of them), divided by the tokens that a sequence gets from it.
     Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
     """
 
@@ -29,7 +32,11 @@ class StepTimes:
         "_allreduce_base_ms",
         "_allreduce_per_token_ms",
         "_attention_ms_per_pair",
+        "_checked_tokens",
         "_compute_ms_per_token",
+        "_draft",
+        "_emitted_tokens",
+        "_expert_choices",
         "_expert_read_ms",
         "_expert_skip",
         "_full_blocks",
@@ -77,6 +84,12 @@ class StepTimes:
         self._server_per_sequence_ms = server.step_ms_per_sequence
         self._server_per_prompt_token_ms = server.prefill_us_per_token_per_doubling * 1e-3 * doublings
 
+        speculation = deployment.speculation
+        self._checked_tokens = speculation.checked_tokens if speculation else 1  # of a sequence, in one step
+        self._expert_choices = 1 + (self._checked_tokens - 1) * OWN_EXPERTS
+        self._emitted_tokens = speculation.emitted_tokens if speculation else 1.0
+        self._draft = DraftTimes(deployment, speculation, bytes_per_ms, flops_per_ms) if speculation else None
+
     def decode_ms(self, batch: float, context_tokens: float) -> float:
         """One decode step of `batch` sequences that attend to `context_tokens` tokens together."""
         return self.step_ms(decodes=batch, context_tokens=context_tokens)
@@ -96,8 +109,46 @@ class StepTimes:
         prefill_requests: float = 0,
     ) -> float:
         """One step of any mix, in ms. `prefill_pairs` counts (new token, attended token) pairs of the prompts."""
-        tokens = decodes + prefill_tokens
-        read = self._read_ms(tokens)
+        if self._draft is None or not decodes:
+            return self._whole_ms(decodes, context_tokens, prefill_tokens, prefill_pairs, prefill_requests)
+        alone_ms = self._whole_ms(decodes, context_tokens)
+        round_ms = alone_ms + sum(self._draft.shares(decodes).values())
+        if not prefill_tokens:
+            return round_ms / self._emitted_tokens
+        mixed_ms = self._whole_ms(decodes, context_tokens, prefill_tokens, prefill_pairs, prefill_requests)
+        return round_ms / self._emitted_tokens + mixed_ms - alone_ms
+
+    def decode_shares(self, batch: float, context_tokens: float) -> dict[Resource, float]:
+        """What one decode step spends its time on, in ms by resource; the parts sum to `decode_ms`."""
+        parts = self.plain_shares(batch, context_tokens, self._checked_tokens)
+        if self._draft is None:
+            return parts
+        drafted = self._draft.shares(batch)
+        return {name: (value + drafted[name]) / self._emitted_tokens for name, value in parts.items()}
+
+    def plain_shares(self, batch: float, context_tokens: float, tokens_each: int = 1) -> dict[Resource, float]:
+        """The same of a step that computes `tokens_each` tokens of `batch` sequences and proposes none."""
+        tokens = batch * tokens_each
+        choices = batch * (self._expert_choices if tokens_each > 1 else 1)
+        read, compute = self._read_ms(tokens, choices), tokens * self._compute_ms_per_token
+        return {
+            "bandwidth": (read if read >= compute else 0.0) + self._kv_ms(batch, context_tokens),
+            "compute": compute if compute > read else 0.0,
+            "fabric": self._allreduce_base_ms + tokens * self._allreduce_per_token_ms,
+            "server": self._server_base_ms + batch * self._server_per_sequence_ms,
+        }
+
+    def _whole_ms(
+        self,
+        decodes: float,
+        context_tokens: float,
+        prefill_tokens: float = 0,
+        prefill_pairs: float = 0,
+        prefill_requests: float = 0,
+    ) -> float:
+        """One step of the model over all tokens that it computes; what is proposed is already there."""
+        tokens = decodes * self._checked_tokens + prefill_tokens
+        read = self._read_ms(tokens, decodes * self._expert_choices + prefill_tokens)
         compute = tokens * self._compute_ms_per_token + prefill_pairs * self._attention_ms_per_pair
         kv = self._kv_ms(decodes, context_tokens) if decodes else 0.0
         allreduce = self._allreduce_base_ms + tokens * self._allreduce_per_token_ms
@@ -105,25 +156,54 @@ class StepTimes:
         server += prefill_tokens * self._server_per_prompt_token_ms
         return max(read, compute) + kv + allreduce + server
 
-    def decode_shares(self, batch: int, context_tokens: float) -> dict[Resource, float]:
-        """What one decode step spends its time on, in ms by resource; the parts sum to `decode_ms`."""
-        read, compute = self._read_ms(batch), batch * self._compute_ms_per_token
-        return {
-            "bandwidth": (read if read >= compute else 0.0) + self._kv_ms(batch, context_tokens),
-            "compute": compute if compute > read else 0.0,
-            "fabric": self._allreduce_base_ms + batch * self._allreduce_per_token_ms,
-            "server": self._server_base_ms + batch * self._server_per_sequence_ms,
-        }
-
-    def _read_ms(self, tokens: float) -> float:
-        """Weights one step reads. Each token picks experts evenly: one stays idle with probability (1 - k/E)^tokens."""
+    def _read_ms(self, tokens: float, choices: float) -> float:
+        """Weights one step reads. Experts are picked evenly: one stays idle with probability (1 - k/E)^choices."""
         read = self._shared_read_ms
         if self._expert_read_ms:
-            read += self._expert_read_ms * (1.0 - float(self._expert_skip**tokens))
+            read += self._expert_read_ms * (1.0 - float(self._expert_skip**choices))
         return read / self._single_token_gain if tokens <= 1 else read
 
     def _kv_ms(self, decodes: float, context_tokens: float) -> float:
         return context_tokens * self._kv_ms_per_token * max(1.0, self._full_blocks / decodes)
+
+
+class DraftTimes:
+    """What proposing costs a round: its passes one after another, each `max(read, compute) + all-reduce + server`.
+
+    The draft's own KV cache, a small share of the model's, is left out, and so is its prompt.
+    """
+
+    __slots__ = (
+        "_compute_ms_per_token",
+        "_passes",
+        "_read_ms",
+        "_reduce_base_ms",
+        "_reduce_per_token_ms",
+        "_server_ms",
+    )
+
+    def __init__(
+        self, deployment: PlannedDeployment, speculation: Speculation, bytes_per_ms: float, flops_per_ms: float
+    ) -> None:
+        fabric, hidden = deployment.fabric, deployment.architecture.hidden
+        n = min(speculation.draft_accelerators or deployment.accelerators, deployment.accelerators)
+        reduces = 2 * speculation.draft_layers if n > 1 else 0
+        self._passes = speculation.passes
+        self._server_ms = speculation.pass_ms
+        self._read_ms = speculation.draft_bytes / (n * bytes_per_ms)
+        self._compute_ms_per_token = 2 * speculation.draft_parameters_b * 1e9 / (n * flops_per_ms)
+        self._reduce_base_ms = reduces * fabric.latency_us * 1e-3 * log2(n)
+        self._reduce_per_token_ms = reduces * 2 * (n - 1) / n * hidden * 2 / (fabric.effective_gb_per_s * 1e6)
+
+    def shares(self, batch: float) -> dict[Resource, float]:
+        """ms of a round by resource, for `batch` sequences."""
+        compute = batch * self._compute_ms_per_token
+        return {
+            "bandwidth": self._passes * self._read_ms if self._read_ms >= compute else 0.0,
+            "compute": self._passes * compute if compute > self._read_ms else 0.0,
+            "fabric": self._passes * (self._reduce_base_ms + batch * self._reduce_per_token_ms),
+            "server": self._passes * self._server_ms,
+        }
 
 
 def _touched_bytes(deployment: PlannedDeployment) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from loadproof.families.family import (
     ModelVariables,
     Refusal,
     Settings,
+    SpeculationMethod,
     Speculative,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "ModelVariables",
     "Refusal",
     "Settings",
+    "SpeculationMethod",
     "Speculative",
 ]
 

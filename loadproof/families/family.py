@@ -46,10 +46,13 @@ class Container(Part):
     settings: Settings
 
 
+SpeculationMethod = Literal["draft_model", "eagle", "eagle3", "mtp", "ngram"]
+
+
 class Speculative(Part):
     """Speculative decoding: something cheap proposes tokens, and the model checks them in one step."""
 
-    method: Literal["draft_model", "eagle", "eagle3", "mtp", "ngram"] = Field(
+    method: SpeculationMethod = Field(
         description="who proposes: a smaller model, an EAGLE head, the model's own heads, or the prompt's text"
     )
     tokens: Annotated[int, Field(ge=1, le=64)] = Field(description="tokens proposed a step")
@@ -146,11 +149,13 @@ class ModelVariables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speculation(Generic[C, P]):
-    """Of containers with a field `speculative`. `variables` are all that `write` may write; `check` says what the
-    method, or the container around it, cannot do."""
+    """Of containers with a field `speculative`. `variables` are all that `write` may write; `read` is the way back,
+    None where they name nothing that a profile could; `check` says what the method, or the container around it, cannot
+    do."""
 
     variables: tuple[str, ...]
     write: Callable[[P], Mapping[str, str]]
+    read: Callable[[Mapping[str, str]], P | None]
     check: Callable[[C, P], Iterator[Contradiction]]
 
 

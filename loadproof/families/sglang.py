@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from pydantic import Field
@@ -81,6 +81,26 @@ def _write_speculative(wanted: SglangSpeculative) -> dict[str, str]:
     return {f"{_SPECULATIVE}{flag}": str(value) for flag, value in flags.items()}
 
 
+def _read_speculative(variables: Mapping[str, str]) -> SglangSpeculative | None:
+    flags = {flag: variables[f"{_SPECULATIVE}{flag}"] for flag in _FLAGS if f"{_SPECULATIVE}{flag}" in variables}
+    draft = flags.get("DRAFT_MODEL_PATH")
+    methods = {"EAGLE": "eagle" if draft else "mtp"}
+    methods |= {algorithm: method for method, algorithm in _ALGORITHM.items() if algorithm not in methods}
+    method = methods.get(flags.get("ALGORITHM", ""))
+    named: dict[str, object] = {"method": method, "draft_model": draft}
+    if method == "ngram":
+        named["tokens"] = flags.get("NUM_DRAFT_TOKENS")
+    else:
+        named |= {"tokens": flags.get("NUM_STEPS"), "branches": flags.get("EAGLE_TOPK", "1")}
+        named["checked_tokens"] = flags.get("NUM_DRAFT_TOKENS")
+    try:
+        counts = ("tokens", "branches", "checked_tokens")
+        whole = {name: int(str(value)) if name in counts else value for name, value in named.items() if value}
+        return SglangSpeculative.model_validate(whole)
+    except ValueError:
+        return None
+
+
 def _speculative_contradictions(container: SglangContainer, wanted: SglangSpeculative) -> Iterator[Contradiction]:
     """A tree of `branches` at each of `tokens` levels; `checked_tokens` of it are checked, the root among them."""
     yield from draft_contradictions(wanted)
@@ -122,6 +142,7 @@ FAMILY = ContainerFamily(
     speculation=Speculation(
         variables=tuple(f"{_SPECULATIVE}{flag}" for flag in _FLAGS),
         write=_write_speculative,
+        read=_read_speculative,
         check=_speculative_contradictions,
     ),
     protocol="openai-chat",  # its /invocations is the chat route: sglang/srt/entrypoints/http_server.py

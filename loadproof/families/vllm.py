@@ -63,6 +63,15 @@ class VllmSettings(Settings):
     max_loras: PositiveInt | None = setting("SM_VLLM_MAX_LORAS", "different adapters in one batch")
 
 
+_SPECULATIVE_CONFIG: Final = {
+    "method": "method",
+    "num_speculative_tokens": "tokens",
+    "model": "draft_model",
+    "draft_tensor_parallel_size": "draft_tensor_parallel_degree",
+    "prompt_lookup_max": "longest_ngram_tokens",
+}
+
+
 class VllmSpeculative(Speculative):
     """As vLLM's `--speculative-config` has it; LMI hands the same to its vLLM."""
 
@@ -75,14 +84,17 @@ class VllmSpeculative(Speculative):
 
     def as_json(self) -> str:
         """vLLM's `--speculative-config`."""
-        config = {
-            "method": self.method,
-            "num_speculative_tokens": self.tokens,
-            "model": self.draft_model,
-            "draft_tensor_parallel_size": self.draft_tensor_parallel_degree,
-            "prompt_lookup_max": self.longest_ngram_tokens,
-        }
+        config = {name: getattr(self, field) for name, field in _SPECULATIVE_CONFIG.items()}
         return json.dumps({name: value for name, value in config.items() if value is not None})
+
+    @classmethod
+    def from_json(cls, text: str) -> VllmSpeculative | None:
+        """What `as_json` wrote, or somebody by hand; None for what no profile says."""
+        try:
+            config = json.loads(text)
+            return cls.model_validate({_SPECULATIVE_CONFIG[name]: value for name, value in config.items()})
+        except (ValueError, KeyError, AttributeError):
+            return None
 
 
 class VllmContainer(Container):
@@ -135,7 +147,12 @@ def speculation_by(
     variable: str, check: Callable[[C, VllmSpeculative], Iterator[Contradiction]]
 ) -> Speculation[C, VllmSpeculative]:
     """Written as vLLM's JSON in one variable."""
-    return Speculation(variables=(variable,), write=lambda wanted: {variable: wanted.as_json()}, check=check)
+    return Speculation(
+        variables=(variable,),
+        write=lambda wanted: {variable: wanted.as_json()},
+        read=lambda variables: VllmSpeculative.from_json(variables[variable]) if variable in variables else None,
+        check=check,
+    )
 
 
 def _step(container: VllmContainer) -> Iterator[Contradiction]:

@@ -7,6 +7,7 @@ cross-field rules live beside this folder (`reader.py`, `shapes.py`, `building.p
 
 from loadproof.profiles.schema.calibration import (
     CalibratedServer,
+    CalibratedSpeculation,
     Calibration,
     CalibrationError,
     CalibrationSource,
@@ -52,6 +53,7 @@ __all__ = [
     "BlueGreenUpdate",
     "Buffer",
     "CalibratedServer",
+    "CalibratedSpeculation",
     "Calibration",
     "CalibrationError",
     "CalibrationSource",

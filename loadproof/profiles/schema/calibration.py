@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from loadproof.families import SpeculationMethod
 from loadproof.profiles.schema.container import Family
 from loadproof.vocabulary import Form, Fraction, Part, PositiveInt, PositiveNumber
 
@@ -51,6 +52,15 @@ class OwnHardware(Part):
     bf16_tflops: PositiveNumber
 
 
+class CalibratedSpeculation(Part):
+    """How many of the proposed tokens are kept under speculative decoding."""
+
+    method: SpeculationMethod
+    accepted: Annotated[tuple[Fraction, ...], Field(min_length=1, max_length=64)] = Field(
+        description="share of the rounds that keep the token proposed there, by position, as vLLM's log has it"
+    )
+
+
 class CalibrationError(Part):
     """Median absolute error of one figure, as a share: 0.1 is 10%."""
 
@@ -79,6 +89,7 @@ class Calibration(Part):
     hardware: OwnHardware | None = None
     parameters: ServerParameters
     fabric: FabricParameters | None = Field(default=None, description="where a copy has several accelerators")
+    speculation: CalibratedSpeculation | None = Field(default=None, description="where some of it speculated")
     simulated: bool = Field(default=False, description="some of it on a local cloud's twin: no measurement of hardware")
     date: Day | None = None
     levels: PositiveInt
