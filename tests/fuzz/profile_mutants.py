@@ -48,7 +48,8 @@ class Mutant:
 
 def originals() -> list[Path]:
     """Every profile of this repository that stands by itself or on a parent."""
-    files = [*(ROOT / "deploy_profiles").glob("*/*.yaml"), *(ROOT / "tests" / "profiles" / "good").glob("*.yaml")]
+    kept = (ROOT / "tests" / "profiles" / "good", ROOT / "tests" / "fuzz")
+    files = [file for folder in (*(ROOT / "deploy_profiles").iterdir(), *kept) for file in folder.glob("*.yaml")]
     return sorted(
         file
         for file in files

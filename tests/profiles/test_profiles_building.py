@@ -20,6 +20,8 @@ from loadproof.profiles.loader import check_file
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
 from loadproof.profiles.shapes import fields_of, shape_of
+
+ON_BEDROCK = Path(__file__).parents[1] / "fuzz" / "on-bedrock.yaml"
 from loadproof.profiles.tree import Problems
 
 WHOLE = [
@@ -237,7 +239,7 @@ def test_a_workload_whose_name_is_wrong_is_told_and_no_rule_asks_for_its_sizes(t
 
 def test_a_conversation_that_outgrows_bedrocks_context_is_told(tmp_path: Path) -> None:
     """Nova Lite reads 300,000 tokens: turn 31 of 9,000 and 900 tokens has 31 x 9,000 + 30 x 900 = 306,000."""
-    text = (GOOD / "on-bedrock.yaml").read_text().replace("input_tokens: 256, output_tokens: 64, turns: 3", "{}")
+    text = ON_BEDROCK.read_text().replace("input_tokens: 256, output_tokens: 64, turns: 3", "{}")
     file = tmp_path / "on-bedrock.yaml"
     for turns, told in ((30, []), (31, ["turn 31 of 31: 306000 + 900 tokens exceed the context of 300000"])):
         file.write_text(text.replace("{}", f"input_tokens: 9000, output_tokens: 900, turns: {turns}"))
