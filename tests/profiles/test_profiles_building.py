@@ -20,9 +20,9 @@ from loadproof.profiles.loader import check_file
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
 from loadproof.profiles.shapes import fields_of, shape_of
+from loadproof.profiles.tree import Problems
 
 ON_BEDROCK = Path(__file__).parents[1] / "fuzz" / "on-bedrock.yaml"
-from loadproof.profiles.tree import Problems
 
 WHOLE = [
     yaml.safe_load(file.read_text())
