@@ -22,7 +22,8 @@ class PredictedLevel:
 
     `ttft_ms` = queue + prefill; `e2e_ms` = `ttft_ms` + (output tokens - 1) · `tpot_ms`. `ttft_last_ms` is the TTFT of
     the last request of a batch that starts together, as a level's first round does; it decides the tail of short
-    runs. `batch` is what one copy runs at once, `queue_ms` the wait of a request that found the batch full,
+    runs. `tpot_longest_ms` is the TPOT of a request that all others of its batch interrupt with their prompts, as they
+    do once equal requests fall out of step: which of the two a run sees is chance, and both bound its tail. `batch` is what one copy runs at once, `queue_ms` the wait of a request that found the batch full,
     `prefill_step_ms` one step that prefills. `refused` requests in flight are more than the server admits: it answers
     them with an error at once. `near_limit` says that a little memory more or less decides whether requests wait.
     """
@@ -34,6 +35,7 @@ class PredictedLevel:
     ttft_ms: float
     ttft_last_ms: float
     tpot_ms: float
+    tpot_longest_ms: float
     e2e_ms: float
     output_tokens_per_s: float
     requests_per_s: float
@@ -93,6 +95,7 @@ def predict_level(
         return _gathered(deployment, input_tokens, output_tokens, loop)
     batch = loop.batch
     groups, step_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0 if staggered else batch)
+    _, alone_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0)
     prefill_ms = step_ms * (batch if staggered else groups)
     decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
     service_ms = deployment.server.ttft_ms + prefill_ms + (output_tokens - 1) * decode_ms
@@ -101,7 +104,6 @@ def predict_level(
     elif deployment.limits.scheduler != "chunked":
         first_ms = (groups + 1) / 2 * step_ms
     elif uneven:
-        _, alone_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0)
         first_ms = alone_ms + deployment.server.prompts_ahead * (batch - 1) * prefill_ms / batch
     else:
         # A group decodes while the next one is prefilled, so it ends earlier too: after the first round the groups
@@ -113,7 +115,9 @@ def predict_level(
     ttft_ms = queue_ms + min(first_ms, service_ms)
     tpot_ms = (e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms
     ttfts_ms = (ttft_ms, queue_ms + max(first_ms, prefill_ms))
-    level = loop.level(output_tokens, service_ms, step_ms, ttfts_ms, tpot_ms)
+    interrupted_ms = service_ms - min(first_ms, alone_ms + deployment.server.ttft_ms)
+    longest_ms = interrupted_ms / (output_tokens - 1) if output_tokens > 1 else decode_ms
+    level = loop.level(output_tokens, service_ms, step_ms, ttfts_ms, (tpot_ms, max(tpot_ms, longest_ms)))
     return replace(level, near_limit=near_limit(loop.in_flight, capacity))
 
 
@@ -139,9 +143,14 @@ class _Loop:
         return self.admitted / self.batch * service_ms
 
     def level(
-        self, output_tokens: int, service_ms: float, step_ms: float, ttfts_ms: tuple[float, float], tpot_ms: float
+        self,
+        output_tokens: int,
+        service_ms: float,
+        step_ms: float,
+        ttfts_ms: tuple[float, float],
+        tpots_ms: tuple[float, float],
     ) -> PredictedLevel:
-        """The level where a batch takes `service_ms`; `ttfts_ms` are the mean and the last of a batch's."""
+        """The level where a batch takes `service_ms`; `ttfts_ms` and `tpots_ms` are means and the longest of a batch's."""
         e2e_ms = self.e2e_ms(service_ms)
         requests_per_ms = self.batch / service_ms * self.busy_copies
         return PredictedLevel(
@@ -151,7 +160,8 @@ class _Loop:
             prefill_step_ms=step_ms,
             ttft_ms=ttfts_ms[0],
             ttft_last_ms=ttfts_ms[1],
-            tpot_ms=tpot_ms,
+            tpot_ms=tpots_ms[0],
+            tpot_longest_ms=tpots_ms[1],
             e2e_ms=e2e_ms,
             output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
             requests_per_s=requests_per_ms * 1e3,
@@ -171,7 +181,7 @@ def _gathered(deployment: PlannedDeployment, input_tokens: int, output_tokens: i
     delay_ms = limits.max_batch_delay_ms if loop.admitted < limits.max_sequences else 0.0
     service_ms = delay_ms + prefill_ms + (output_tokens - 1) * decode_ms
     e2e_ms = loop.e2e_ms(service_ms)
-    return loop.level(output_tokens, service_ms, prefill_ms, (e2e_ms, e2e_ms), 0.0)
+    return loop.level(output_tokens, service_ms, prefill_ms, (e2e_ms, e2e_ms), (0.0, 0.0))
 
 
 def _underway_ms(limits: BatchLimits, batch: float, service_ms: float, prefill_ms: float, decode_ms: float) -> float:

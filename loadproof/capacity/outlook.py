@@ -59,7 +59,8 @@ def _outlook(
 def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload) -> float:
     """What the objective `name` is held against at this level: ms, a rate, tokens/s, or a share of requests.
 
-    The closed form knows equal requests: their TTFT spreads by the order of their prefills, nothing else. Answers
+    The closed form knows equal requests: TTFT spreads by the order of their prefills while they stay in step, TPOT by
+    the prefills that interrupt them once they do not. Percentiles above the median take the worse of both. Answers
     of spread lengths take `TPOT` for each token more or less than the mean: E2E(q) = E2E + (tokens(q) - mean) · TPOT.
     """
     if name == "error_rate_max":
@@ -77,5 +78,5 @@ def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload)
         stalled_share = (level.batch - 1) / max(1, workload.output_tokens - 1)
         return level.tpot_ms + (level.prefill_step_ms if stalled_share > 1 - quantile else 0.0)
     if metric == "tpot":
-        return level.tpot_ms
+        return level.tpot_ms if quantile <= 0.5 else level.tpot_longest_ms
     return level.e2e_ms + (workload.output_tokens_at(quantile) - workload.output_tokens) * level.tpot_ms

@@ -57,7 +57,7 @@ def test_quantiles_never_fall_and_stay_within_bounds(kind: Any, low: int, more: 
     assert low <= found[0] <= found[1] <= low + more
 
 
-def test_percentiles_of_e2e_follow_the_answers_and_tpot_does_not() -> None:
+def test_percentiles_of_e2e_follow_the_answers_and_those_of_tpot_the_others_prompts() -> None:
     """Answers of 100 to 300 tokens: at p90, 280, so 80 tokens more than the mean."""
     counts = TokenDistribution(distribution="uniform", min=100, max=300)
     plan = make_plan(with_answers(counts, at_concurrency=4, e2e_p90_ms=9000, e2e_p50_ms=9000, tpot_p90_ms=50))
@@ -66,7 +66,7 @@ def test_percentiles_of_e2e_follow_the_answers_and_tpot_does_not() -> None:
     found = {row.name: row.predicted for row in plan.outlook}
     assert found["e2e_p50_ms"] == pytest.approx(level.e2e_ms)
     assert found["e2e_p90_ms"] == pytest.approx(level.e2e_ms + 80 * level.tpot_ms)
-    assert found["tpot_p90_ms"] == level.tpot_ms
+    assert found["tpot_p90_ms"] == level.tpot_longest_ms >= level.tpot_ms
 
 
 def test_the_twin_has_the_same_tail() -> None:

@@ -83,6 +83,20 @@ def test_spread_lengths_are_within_twelve_percent_of_the_twin(
     assert first_tokens_ms[int(0.95 * len(done)) - 1] <= level.ttft_last_ms
 
 
+@pytest.mark.parametrize("concurrency", [4, 8, 16])
+def test_requests_out_of_step_have_the_tail_of_tpot_that_is_planned(concurrency: int) -> None:
+    """Answers of 48 tokens, give or take five: 95 of 100 have at most the TPOT of equal requests that all others
+    interrupt, and that is no more than 15% too much."""
+    made, chance = deployment("vllm"), Random(1)
+    sizes = [(256, 48 + chance.randint(-5, 5)) for _ in range(40 * concurrency)]
+    done = simulate_requests(made, sizes, concurrency)[4 * concurrency :]
+    tpots_ms = sorted((one.e2e_ms - one.ttft_ms) / (one.output_tokens - 1) for one in done)
+    level = predict_level(made, 256, 48, concurrency)
+    assert level is not None
+    assert level.tpot_longest_ms == pytest.approx(tpots_ms[int(0.95 * len(tpots_ms)) - 1], rel=0.15)
+    assert level.tpot_longest_ms > 1.15 * level.tpot_ms
+
+
 @pytest.mark.parametrize("concurrency", [32, 64])
 def test_in_saturation_the_closed_form_is_within_ten_percent_of_the_twin(concurrency: int) -> None:
     """Llama 2 7B on one A10G holds about 28 requests of 512 tokens; 64 in flight queue. Ten rounds, so that the
