@@ -23,9 +23,10 @@ class PredictedLevel:
     `ttft_ms` = queue + prefill; `e2e_ms` = `ttft_ms` + (output tokens - 1) · `tpot_ms`. `ttft_last_ms` is the TTFT of
     the last request of a batch that starts together, as a level's first round does; it decides the tail of short
     runs. `tpot_longest_ms` is the TPOT of a request that all others of its batch interrupt with their prompts, as they
-    do once equal requests fall out of step: which of the two a run sees is chance, and both bound its tail. `batch` is what one copy runs at once, `queue_ms` the wait of a request that found the batch full,
-    `prefill_step_ms` one step that prefills. `refused` requests in flight are more than the server admits: it answers
-    them with an error at once. `near_limit` says that a little memory more or less decides whether requests wait.
+    do once equal requests fall out of step: which of the two a run sees is chance, and both bound its tail. `batch` is
+    what one copy runs at once, `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step
+    that prefills. `refused` requests in flight are more than the server admits: it answers them with an error at once.
+    `near_limit` says that a little memory more or less decides whether requests wait.
     """
 
     concurrency: int
@@ -150,7 +151,7 @@ class _Loop:
         ttfts_ms: tuple[float, float],
         tpots_ms: tuple[float, float],
     ) -> PredictedLevel:
-        """The level where a batch takes `service_ms`; `ttfts_ms` and `tpots_ms` are means and the longest of a batch's."""
+        """The level where a batch takes `service_ms`; `ttfts_ms` and `tpots_ms` are means and a batch's longest."""
         e2e_ms = self.e2e_ms(service_ms)
         requests_per_ms = self.batch / service_ms * self.busy_copies
         return PredictedLevel(

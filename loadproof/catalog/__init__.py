@@ -1,7 +1,7 @@
 """Accelerators, instances, models and container images: vendored rows with source and date, and their readers."""
 
 from loadproof.catalog.architecture import Architecture, KvCache
-from loadproof.catalog.models import architecture, architectures, is_gated, model_ids
+from loadproof.catalog.models import architecture, architectures, is_gated, model_ids, near_models
 from loadproof.catalog.readers import (
     Accelerator,
     ContainerImage,
@@ -42,6 +42,7 @@ __all__ = [
     "is_gated",
     "layer_arn",
     "model_ids",
+    "near_models",
     "regions_without",
     "registry",
     "weight_bytes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,6 +12,9 @@ from typing import Final
 from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.readers import rows, table
 
+_ALIKE: Final = 0.5  # ratio of two names, below which one is no slip of the other
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+_TUNED: Final = re.compile(r"^meta-|-(instru?ct|chat|it|hf|base)\b")
 # How packed checkpoints end their names, and how they are stored; w4a16 packs as GPTQ does.
 _PACKED: Final = {
     re.compile(r"[-.](gptq(-int4|-4bit)?|(quantized\.)?w4a16)$", re.IGNORECASE): "gptq",
@@ -37,7 +41,8 @@ def architecture(model_id: str) -> Architecture | None:
     """The shape of a model by Hugging Face id; instruct and chat variants share their base model's shape.
 
     A checkpoint that its name calls quantized (`-AWQ`, `-FP8-dynamic`, `-quantized.w4a16`) is the model of the name's
-    rest, whoever packed it. None when the catalog does not know it: the profile must then give `model.architecture`.
+    rest, whoever packed it, and one of a listed name under another publisher is that model published again. None when
+    the catalog does not know it: the profile must then give `model.architecture`.
     """
     known, bases = architectures(), finetunes()
     for candidate in _same_shape(model_id):
@@ -47,7 +52,8 @@ def architecture(model_id: str) -> Architecture | None:
         if packed := ending.search(model_id):
             whole = architecture(_published_as(model_id[: packed.start()]))
             return replace(whole, quantization=quantization) if whole else None
-    return None
+    listed = _published_as(model_id)
+    return architecture(listed) if listed != model_id else None
 
 
 def model_ids() -> tuple[str, ...]:
@@ -59,9 +65,27 @@ def _published_as(model_id: str) -> str:
     """The listed id of the same name, where packers publish under their own."""
     if any(candidate in model_ids() for candidate in _same_shape(model_id)):
         return model_id
-    names = {listed.partition("/")[2]: listed for listed in model_ids()}
-    found = (names[name] for name in _same_shape(model_id.partition("/")[2]) if name in names)
-    return next(found, model_id)
+    names = {listed.partition("/")[2].casefold(): listed for listed in model_ids()}
+    wanted = (name.casefold() for name in _same_shape(model_id.rpartition("/")[2]))
+    return next((names[name] for name in wanted if name in names), model_id)
+
+
+def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
+    """Listed ids whose names are like that of `model_id`: first those with most of its numbers (release, size)."""
+    wanted = _bare(model_id)
+    numbers = set(_NUMBER.findall(wanted))
+
+    def unlike(listed: str) -> tuple[int, float]:
+        name = _bare(listed)
+        return -len(numbers & set(_NUMBER.findall(name))), -difflib.SequenceMatcher(None, wanted, name).ratio()
+
+    ordered = sorted((unlike(listed), listed) for listed in model_ids())
+    return tuple(listed for (_, same), listed in ordered if -same >= _ALIKE)[:most]
+
+
+def _bare(model_id: str) -> str:
+    """The name without its publisher and its tuning."""
+    return _TUNED.sub("", model_id.rpartition("/")[2].casefold())
 
 
 def is_gated(model_id: str) -> bool:

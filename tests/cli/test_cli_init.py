@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,34 @@ def test_a_model_that_fits_nowhere_within_the_budget_ends_with_1(
 @pytest.mark.parametrize(("traffic", "p95_ms", "expected"), [("8", 1000, 8), ("2/s", 4000, 8), ("0.1/s", 1000, 1)])
 def test_traffic_is_in_flight_or_a_second(traffic: str, p95_ms: int, expected: int) -> None:
     assert in_flight_of(traffic, p95_ms) == expected
+
+
+@pytest.mark.parametrize(
+    "options", [("--traffic", "100"), ("--traffic", "10/s"), ("--region", "eu-west-3"), ("--region", "eu-central-1")]
+)
+def test_ordinary_traffic_and_regions_make_a_profile_that_check_takes(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Levels send enough requests to keep that many in flight; eu-west-3 has no inference components."""
+    assert run(["init", str(tmp_path), "--defaults", *options]) == 0
+    (file,) = (tmp_path / "deploy_profiles" / "dev").glob("qwen*.yaml")
+    assert [str(problem) for problem in check_file(file).problems if problem.severity == "error"] == []
+
+
+def test_a_slip_in_the_interview_is_asked_again(tmp_path: Path) -> None:
+    """A model that nobody knows, words for milliseconds, less than no traffic: each is told, and nothing is lost."""
+    ours, its = pty.openpty()
+    os.write(ours, b"Qwen/Qwen3-0.66B\nQwen/Qwen3-0.6B\nabc\n4000\n-3\n2/s\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "loadproof", "init", str(tmp_path / "new")],
+        stdin=its,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout + done.stderr
+    for said in ("did you mean Qwen/Qwen3-0.6B", "expected whole milliseconds", "expected requests a second"):
+        assert said in " ".join(told.split())
+    assert (tmp_path / "new" / "deploy_profiles" / "dev" / "qwen3-0-6b.yaml").is_file()
 
 
 def test_no_traffic_is_no_number() -> None:

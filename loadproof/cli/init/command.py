@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ from loadproof.cli.init.first_profile import (
     Answers,
     first_profile,
     in_flight_of,
+    known_model,
     reasons,
 )
 from loadproof.errors import ExitCode, InputError, Problem, ProfileError
@@ -76,11 +77,33 @@ def _asked(model: str | None, p95: int | None, traffic: str | None, *, defaults:
             options = {"--model": model, "--p95": p95, "--traffic": traffic}
             missing = ", ".join(name for name, given in options.items() if given is None)
             raise InputError(f"nobody to ask here: give {missing}, or --defaults")
-        model = model or typer.prompt("Model (Hugging Face id)", default=_MODEL)
-        p95 = p95 or typer.prompt("95 in 100 answers whole within (ms)", default=_P95_MS, type=int)
-        traffic = traffic or typer.prompt("Traffic: requests in flight (4) or a second (2/s)", default=_TRAFFIC)
+        model = model or _prompted("Model (Hugging Face id)", _MODEL, known_model)
+        p95 = p95 or int(_prompted("95 in 100 answers whole within (ms)", str(_P95_MS), _milliseconds))
+        within_ms = p95
+        traffic = traffic or _prompted(
+            "Traffic: requests in flight (4) or a second (2/s)", _TRAFFIC, lambda found: in_flight_of(found, within_ms)
+        )
     p95 = p95 or _P95_MS
     return model or _MODEL, p95, in_flight_of(traffic or _TRAFFIC, p95)
+
+
+def _prompted(question: str, default: str, check: Callable[[str], object]) -> str:
+    """Asked again until `check` takes it: one slip shall not cost the other answers."""
+
+    def checked(text: str) -> str:
+        try:
+            check(text)
+        except InputError as error:
+            raise typer.BadParameter(str(error)) from None
+        return text
+
+    answer: str = typer.prompt(question, default=default, value_proc=checked)
+    return answer
+
+
+def _milliseconds(text: str) -> None:
+    if not text.strip().isdigit() or int(text) < 1:
+        raise InputError(f"expected whole milliseconds, at least 1, found `{text}`")
 
 
 def _tokens(lengths: str) -> tuple[int, int]:

@@ -72,10 +72,13 @@ def first_profile(answers: Answers, folder: Path) -> tuple[Path, Settled]:
     place.write_text(environment_text(answers), encoding="utf-8")
     environment = load_environment(folder)
     file = folder / f"{answers.name}.yaml"
+    hosting = "plain_variant" if answers.region in catalog.regions_without("inference_components") else ""
     for machine, degree in _STARTS:
-        file.write_text(_profile_text(answers, machine, degree), encoding="utf-8")
+        file.write_text(_profile_text(answers, machine, degree, hosting), encoding="utf-8")
         if check_file(file).profile is not None:
             break
+    else:  # what stands in the way of the smallest stands in the way of all
+        file.write_text(_profile_text(answers, *_STARTS[0], hosting), encoding="utf-8")
     profile = load_profile(file)
     settled = settle(profile, DEFAULT_GOAL, Constraints((), answers.usd_per_hour_max), environment)
     if settled.recommendation.alternative is not None:
@@ -83,17 +86,33 @@ def first_profile(answers: Answers, folder: Path) -> tuple[Path, Settled]:
     return file, settled
 
 
-def _profile_text(answers: Answers, machine: str, degree: int) -> str:
-    shape = catalog.architecture(answers.model)
+def known_model(model_id: str) -> catalog.Architecture:
+    """Raises InputError with the names that are near."""
+    shape = catalog.architecture(model_id)
     if shape is None:
+        near = ", ".join(catalog.near_models(model_id))
         raise InputError(
-            f"--model: the catalog does not know `{answers.model}`; take one of `loadproof catalog list models`, "
-            "or begin with one of about its size and name your model's config.json in the profile afterwards"
+            f"--model: the catalog does not know `{model_id}`; {f'did you mean {near}? Else ' if near else ''}take one "
+            "of `loadproof catalog list models`, or begin with one of about its size and name your model's config.json "
+            "in the profile afterwards"
         )
+    return shape
+
+
+def _profile_text(answers: Answers, machine: str, degree: int, hosting: str) -> str:
+    shape = known_model(answers.model)
     longest = min(shape.context, 2 * (answers.input_tokens + answers.output_tokens))
     packed = "" if shape.quantization == "none" else f"  quantization: {shape.quantization}\n"
     eula = ", accept_eula: true" if answers.accept_eula else ""
+    placed = (
+        f"endpoint: {{instance_type: {machine}, max_instances: 2, hosting: {hosting}}}\ncopies: {{max: 2}}\n"
+        if hosting
+        else f"endpoint: {{instance_type: {machine}, max_instances: 2}}\n"
+        "copies: {min: 1, max: 2, memory_mib_per_copy: 16384}\n"
+    )
+    metric = "concurrent_requests_per_model" if hosting else "concurrent_requests_per_copy"
     levels = sorted({1, max(1, answers.in_flight // 2), answers.in_flight})
+    requests = max(32, 3 * answers.in_flight)
     return f"""# yaml-language-server: $schema=../schema.json
 name: {answers.name}
 model:
@@ -103,14 +122,12 @@ model:
 container:
   family: vllm
   settings: {{tensor_parallel_degree: {degree}, max_model_len: {longest}}}
-endpoint: {{instance_type: {machine}, max_instances: 2}}
-copies: {{min: 1, max: 2, memory_mib_per_copy: 16384}}
-scaling:
+{placed}scaling:
   policies:
-    - {{type: target_tracking, metric: concurrent_requests_per_copy, target: auto}}
+    - {{type: target_tracking, metric: {metric}, target: auto}}
 objectives: {{at_concurrency: {answers.in_flight}, e2e_p95_ms: {answers.e2e_p95_ms}, error_rate_max: 0.01}}
 workload: {{input_tokens: {answers.input_tokens}, output_tokens: {answers.output_tokens}}}
-benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: 32}}
+benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: {requests}}}
 """
 
 
@@ -119,6 +136,11 @@ def reasons(settled: Settled, answers: Answers) -> Iterator[str]:
     chosen = settled.recommendation.alternative
     if chosen is None:
         yield f"nothing in the catalog is predicted to do: {settled.recommendation.reason}"
+        if answers.usd_per_hour_max is not None:
+            yield (
+                f"--budget {answers.usd_per_hour_max:g} allows no more an hour; leave it out to be told what would do; "
+                "the profile is where the search began, whatever it costs"
+            )
         return
     yield _what(chosen)
     if chosen.e2e_ms is not None and chosen.ttft_ms is not None and chosen.tpot_ms is not None:

@@ -71,7 +71,8 @@ def instance_without_shape(subject: Subject) -> Iterator[Found]:
 def unknown_model(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
-        mend = f"{_near(model.id, catalog.model_ids())}give model.config_json or model.architecture"
+        near = ", ".join(catalog.near_models(model.id))
+        mend = f"{f'use {near}, or ' if near else ''}give model.config_json or model.architecture"
         yield Found(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 
