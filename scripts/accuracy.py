@@ -1,7 +1,7 @@
 """Writes docs/accuracy.md and its pictures: the planner beside every published cell, in sample and held out.
 
     .venv/bin/python scripts/accuracy.py                                      what needs no fit (a few seconds)
-    .venv/bin/python scripts/accuracy.py --refit [--published ROWS.csv --published-2026 ROWS.csv]
+    .venv/bin/python scripts/accuracy.py --refit [--published ROWS.csv --published-2026 ROWS.csv --speculative ROWS.csv]
                                                                               everything (two minutes)
 
 Held-out figures take a fit each, and `--published` names rows that are not ours to commit (only their errors are
@@ -30,6 +30,7 @@ import accuracy_pictures  # noqa: E402
 import accuracy_published  # noqa: E402
 import accuracy_ranges  # noqa: E402
 import accuracy_unseen  # noqa: E402
+import fit_speculation  # noqa: E402
 import fit_vllm  # noqa: E402
 from accuracy_cells import SPLITS, Cell, fingerprint, fit_held_out, goal, held_out_cells, shipped_cells, spread, table  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
@@ -67,6 +68,7 @@ def pages(stored: dict[str, Any]) -> dict[Path, str]:
         accuracy_batching.section().rstrip(),
         "",
         *stored["published"],
+        *stored.get("speculative", []),
         *accuracy_unseen.section(),
         TAIL,
         f"## The {WORST} worst cells",
@@ -171,6 +173,7 @@ def main() -> None:
     parser.add_argument("--refit", action="store_true", help="fit every held-out figure again")
     parser.add_argument("--published", type=Path, help="further published rows (CSV)")
     parser.add_argument("--published-2026", type=Path, help="published rows of 2026 (CSV)")
+    parser.add_argument("--speculative", type=Path, help="published rows, plain and EAGLE3 side by side (CSV)")
     arguments = parser.parse_args()
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.is_file() else {"published": []}
     if arguments.refit:
@@ -186,6 +189,8 @@ def main() -> None:
             *accuracy_neuron.section(path),
             *accuracy_published.others(path),
         ]
+    if arguments.speculative:
+        stored["speculative"] = fit_speculation.section(fit_speculation.read(arguments.speculative))
     write(stored)
 
 

@@ -177,6 +177,8 @@ def _speculative(deployment: PlannedDeployment, concurrency: int, workload: Plan
         f"({'calibrated' if found.measured else 'fitted' if found.fitted else 'not fitted'}): "
         f"{found.emitted_tokens:.2f} tokens a round"
     )
+    if found.checked_tokens > found.tokens + 1:
+        said += f", with a single branch's acceptance though {found.checked_tokens} of a tree are checked"
     with_it = workload.level(deployment, concurrency)
     without = workload.level(replace(deployment, speculation=None), concurrency)
     if with_it is None or without is None:

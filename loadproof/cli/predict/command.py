@@ -25,7 +25,8 @@ def predict(
 
     Models, servers and instance types are read as tables write them (Llama-2-7B, tgi1.1.0, g5.2xlarge). A column
     cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds; a column quantization
-    how weights are stored, if not as the model's name or its published checkpoint says.
+    how weights are stored, if not as the model's name or its published checkpoint says; columns speculative_method and
+    speculative_tokens, how tokens are proposed.
     """
     measured = None
     if calibration is not None:
