@@ -65,7 +65,7 @@ def _table(found: Alternatives, *, wide: bool) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("server", no_wrap=True)
     names = ["TTFT\nms", "TPOT\nms"] if wide else []
-    for name in (*names, "E2E\nms", "tokens\n/s at\nknee", "USD /\nhour", "USD / M\noutput\ntokens"):
+    for name in (*names, "E2E\nms", "tokens\n/s at\nknee", "USD /\nhour", "USD / M\ntokens\nat knee"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("objectives", "grade") if wide else ("outlook\ngrade",):
         table.add_column(name, no_wrap=True, min_width=8)
