@@ -7,9 +7,12 @@ COPY benchmarks /src/benchmarks
 COPY scripts/ci /src/scripts/ci
 COPY docs/ci /src/docs/ci
 COPY deploy_profiles /src/deploy_profiles
+# Synthesis, and so a review, runs the CDK's own Node.
+COPY --from=public.ecr.aws/docker/library/node:22-slim /usr/local/bin/node /usr/local/bin/node
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends git && rm -rf /var/lib/apt/lists/* \
  && pip install --no-cache-dir --require-hashes -r /src/requirements.txt \
- && pip install --no-cache-dir --no-deps /src && rm -rf /src && useradd --create-home loadproof
+ && pip install --no-cache-dir --no-deps /src && rm -rf /src && useradd --create-home loadproof \
+ && git config --system --add safe.directory /work
 USER loadproof
 WORKDIR /work
 ENTRYPOINT ["loadproof"]

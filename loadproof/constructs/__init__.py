@@ -37,4 +37,10 @@ __all__ = list(_PLACES)
 def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("aws_cdk", "constructs"):
+            raise
+        said = f"{name} needs the CDK, which is not installed: pip install 'loadproof[cdk]'"
+        raise ModuleNotFoundError(said, name=missing.name) from None

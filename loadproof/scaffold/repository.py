@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import unquote, urlparse
 
 from loadproof.scaffold import team_files
 
@@ -18,10 +21,25 @@ _WRITTEN: Final = {  # a template -> where it stands
     "Makefile": "Makefile",
     "requirements.txt": "requirements.txt",
     "gitignore": ".gitignore",
+    "dockerignore": ".dockerignore",
     "pre-commit-config.yaml": ".pre-commit-config.yaml",
     "tests/test_synthesizes.py": "tests/test_synthesizes.py",
 }
 EXTRAS: Final = "cdk,local"
+
+
+WHEELS: Final = "wheels"
+
+
+def installed_wheel() -> Path | None:
+    """The wheel that this Loadproof was installed from, where it is a file that is still there: its version may be on
+    no index, so a new repository carries it. Source of the record: PEP 610, direct_url.json."""
+    record = distribution("loadproof").read_text("direct_url.json")
+    url = urlparse(json.loads(record)["url"]) if record else None
+    if url is None or url.scheme != "file" or not url.path.endswith(".whl"):
+        return None
+    wheel = Path(unquote(url.path))
+    return wheel if wheel.is_file() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +89,8 @@ def _templates(place: Place) -> Iterator[tuple[str, bytes]]:
         text = (_TEMPLATES / template).read_text("utf-8")
         if template == "requirements.txt":
             text = text.format(version=place.version, extras=EXTRAS)
+            wheel = installed_wheel()
+            if wheel is not None:
+                text = f"--find-links {WHEELS}\n{text}"
+                yield f"{WHEELS}/{wheel.name}", wheel.read_bytes()
         yield name, text.encode()

@@ -185,6 +185,12 @@ def test_the_action_reviews_the_same(reviewed: tuple[Runner, int], tmp_path: Pat
     assert written.read_bytes() == (runner.checkout / "review" / "review.sarif").read_bytes()
     unknown = Runner(tmp_path / "checkout", tmp_path / "scratch", {**given, "inputs.command": "destroy"}, shim)
     assert unknown.run(file, "action") == 2
+    # Where a role was taken before anything was installed, nothing is.
+    (tmp_path / "bare").mkdir()
+    early = {"inputs.command": "deploy", "inputs.environment": "dev"}
+    beside = Runner(tmp_path / "bare", tmp_path / "scratch", {**given, **early}, shim | {"AWS_ACCESS_KEY_ID": "AKIA"})
+    assert beside.run(file, "action") == 2
+    assert not list((tmp_path / "bare").iterdir())
 
 
 def test_gitlab_gets_the_same_findings(reviewed: tuple[Runner, int]) -> None:

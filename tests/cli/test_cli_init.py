@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from loadproof.cli.init.first_profile import in_flight_of
 from loadproof.cli.main import run
 from loadproof.errors import InputError
 from loadproof.profiles import check_file, load_profile
+from loadproof.scaffold import repository
 
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
 
@@ -156,6 +158,22 @@ def test_a_slip_in_the_interview_is_asked_again(tmp_path: Path) -> None:
     for said in ("did you mean Qwen/Qwen3-0.6B", "expected whole milliseconds", "expected requests a second"):
         assert said in " ".join(told.split())
     assert (tmp_path / "new" / "deploy_profiles" / "dev" / "qwen3-0-6b.yaml").is_file()
+
+
+def test_a_wheel_that_is_on_no_index_comes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed from a file (PEP 610), that file stands in wheels/ and requirements.txt looks there."""
+    wheel = tmp_path / "loadproof-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    found = SimpleNamespace(read_text=lambda _: json.dumps({"url": wheel.as_uri(), "archive_info": {}}))
+    monkeypatch.setattr(repository, "distribution", lambda _: found)
+    files = repository.files_of(repository.Place("0.1.0"))
+    assert files["wheels/loadproof-0.1.0-py3-none-any.whl"] == b"a wheel"
+    assert files["requirements.txt"].startswith(b"--find-links wheels\n")
+
+
+def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
+    files = repository.files_of(repository.Place("0.1.0"))
+    assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)
 
 
 def test_no_traffic_is_no_number() -> None:

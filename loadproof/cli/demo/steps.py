@@ -144,7 +144,8 @@ class Steps:
                 cloud.log_file.with_suffix(".lock").unlink(missing_ok=True)
 
     def heading(self, title: str, what: str) -> None:
-        self.console.print(f"[bold]{escape(title)}[/bold] · {escape(what)} [dim]({self.elapsed_s:.0f} s)[/dim]")
+        line = f"[bold]{escape(title)}[/bold] · {escape(what)} [dim]({self.elapsed_s:.0f} s)[/dim]"
+        self.console.print(line, soft_wrap=not self.console.is_terminal)
 
     def say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
