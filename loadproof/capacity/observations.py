@@ -58,10 +58,12 @@ def predicted_figures(observation: Observation, deployment: PlannedDeployment | 
     if run is None:
         return Figures()
     rest = cell.output_tokens - 1
+    # Copies' clocks run apart in a replay, and few requests on several may seem answered before they were sent.
+    known = run.ttft_mean_ms > 0
     return Figures(
         output_tokens_per_s=run.output_tokens_per_s,
-        ttft_ms=run.ttft_mean_ms,
-        tpot_ms=(run.latency_mean_ms - run.ttft_mean_ms) / rest if rest else None,
+        ttft_ms=run.ttft_mean_ms if known else None,
+        tpot_ms=(run.latency_mean_ms - run.ttft_mean_ms) / rest if rest and known else None,
         e2e_ms=run.latency_mean_ms,
         e2e_p90_ms=run.latency_p90_ms,
     )
