@@ -66,9 +66,9 @@ class LevelFit:
 class Fit:
     """The calibrated deployment of the observations, and how it was come by.
 
-    `band` and `ttft_band`: a value v lies in v / (1 + band) .. v · (1 + band). They are the most of: the 90th percentile
-    of the errors of levels left out of the fit in turn; that of those in it; the doubt that the levels leave over the
-    loads the bands are for (`doubts`), with what they are off by in it.
+    `band` and `ttft_band`: a value v lies in v / (1 + band) .. v · (1 + band). They are the most of: the 90th
+    percentile of the errors of levels left out of the fit in turn; that of those in it; the doubt that the levels
+    leave over the loads the bands are for (`doubts`), with what they are off by in it.
     """
 
     deployment: PlannedDeployment

@@ -50,7 +50,8 @@ class Slopes:
     matrix: Vector
 
     def only(self, names: Iterable[FigureName]) -> Slopes:
-        kept = [at for at, name in enumerate(self.figures) if name in set(names)]
+        wanted = set(names)
+        kept = [at for at, name in enumerate(self.figures) if name in wanted]
         return Slopes(tuple(self.figures[at] for at in kept), self.matrix[kept])
 
 
