@@ -42,7 +42,6 @@ from loadproof.capacity.search import ladder
 from loadproof.capacity.servers import OwnMeasurement
 from loadproof.capacity.workload import PlannedWorkload, planned_deployment, planned_workload
 from loadproof.errors import InputError
-from loadproof.profiles.judging import requests_to_judge
 from loadproof.profiles.schema import Profile
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
     Vector: TypeAlias = NDArray[np.float64]
 
-AS_GOOD = 0.02
+AS_GOOD = 0.05
 MOST_LEVELS = 4
 REQUESTS = (24, 48, 96, 192, 384)
 _MOST_CANDIDATES = 14  # 1001 sets of four
@@ -132,15 +131,13 @@ def suggest(profile: Profile, *, minutes: float = 15.0, levels: int = 2) -> Sugg
     now = confidence_of(planned_deployment(profile), choice.workload.turns)
     expected = choice.confidence_after(best)
     before, after = choice.outlook(now), choice.outlook(expected)
-    at = choice.judged_at(best.concurrencies)
     measured = tuple(
-        LevelToMeasure(load, choice.requests_at(load, best.requests, at), choice.minutes_at(load, best.requests, at))
-        for load in best.concurrencies
+        LevelToMeasure(load, best.requests, choice.minutes_at(load, best.requests)) for load in best.concurrencies
     )
     return Suggestion(
         levels=measured,
         requests_per_level=best.requests,
-        at_concurrency=at,
+        at_concurrency=choice.judged_at(best.concurrencies),
         minutes=best.minutes,
         grade=now.grade,
         now=choice.widths(now),
@@ -174,7 +171,7 @@ class Choice:
         self.candidates = self._measurable(known)
         start = self._observed(self.candidates[0] if self.candidates else next(iter(known)))
         self.problem: Problem = problem_of([start], None)
-        self._spread = self._prior()
+        self.spread = self._prior()
 
     def _level(self, concurrency: int) -> PredictedLevel | None:
         return self.workload.level(self.deployment, concurrency)
@@ -248,22 +245,18 @@ class Choice:
         )
 
     def judged_at(self, concurrencies: Sequence[int]) -> int:
-        """The objectives' level where it is among them, else the last, which sends most requests a minute."""
+        """The objectives' level where it is among them, else the last: a benchmark is told one that it measures."""
         wanted = self.profile.objectives.at_concurrency
         return wanted if wanted in concurrencies else max(concurrencies)
 
-    def requests_at(self, concurrency: int, requests: int, judged_at: int) -> int:
-        needed = requests_to_judge(self.profile) or 0
-        return max(requests, needed) if concurrency == judged_at else requests
-
-    def minutes_at(self, concurrency: int, requests: int, judged_at: int) -> float:
+    def minutes_at(self, concurrency: int, requests: int) -> float:
         """As `benchmark_duration_s` counts: `(requests + warm-up) · (e2e + think time) / in flight`."""
         level = self._level(concurrency)
         assert level is not None  # a candidate
         turns = self.profile.workload.turns
         think_s = self.profile.workload.think_time_s * (turns - 1) / turns
         warm_up = ceil(self.profile.benchmark.warmup_requests / concurrency) * concurrency
-        sent = ceil((self.requests_at(concurrency, requests, judged_at) + warm_up) / concurrency) * concurrency
+        sent = requests + warm_up
         return (sent * (level.e2e_ms / 1e3 + think_s) / concurrency + BETWEEN_LEVELS_S) / 60
 
     def designs(self, minutes: float, levels: int) -> Iterator[Design]:
@@ -273,14 +266,13 @@ class Choice:
             says = {load: self._information(load, requests) for load in fitting}
             for count in range(1, levels + 1):
                 for chosen in combinations(fitting, count):
-                    at = self.judged_at(chosen)
-                    takes = sum(self.minutes_at(load, requests, at) for load in chosen)
+                    takes = sum(self.minutes_at(load, requests) for load in chosen)
                     if takes <= minutes:
                         yield Design(chosen, requests, takes, self.doubt_after([says[load] for load in chosen]))
 
     def doubt_after(self, measured: Sequence[Information]) -> float:
         """The weighted mean standard deviation of what the profile asks, each a share."""
-        after = covariance(measured, self._spread)
+        after = covariance(measured, self.spread)
         total = weights = 0.0
         for slopes, weight in self._targets:
             total += weight * mean(sd for _, sd in doubts([slopes], after, Left()))
@@ -308,7 +300,7 @@ class Choice:
         """As `calibration.fit` will say them of the curve, where the levels show the planner's form to be right."""
         measured = [self._information(load, design.requests) for load in design.concurrencies]
         curve = [self._planned_slopes(level.concurrency) for level in self.curve]
-        band, ttft_band = bands(doubts(curve, covariance(measured, self._spread), Left()))
+        band, ttft_band = bands(doubts(curve, covariance(measured, self.spread), Left()))
         # Without a stream no first token is seen, and nothing is learnt of it.
         return band or self.shipped.band, ttft_band or self.shipped.ttft_band
 
