@@ -25,7 +25,7 @@ from loadproof.capacity import PlannedDeployment
 from loadproof.capacity.calibration import fit, fit_document
 from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.deployment import with_calibration
-from loadproof.capacity.observations import FigureName, Figures, Observation
+from loadproof.capacity.observations import FigureName, Figures
 from loadproof.capacity.suggestion import Choice, suggest
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, load_profile
@@ -109,15 +109,7 @@ def designs_of(choice: Choice, suggested: Sequence[int], seed: int) -> dict[str,
 def outcome(choice: Choice, endpoint: Endpoint, truth: Mapping[int, Figures], name: str, design: Design) -> Outcome:
     levels, requests = design
     cells = [
-        Observation(
-            f"at {load}",
-            choice.deployment,
-            choice.workload.input_tokens,
-            choice.workload.output_tokens,
-            load,
-            endpoint.measured(load, max(requests, 4 * load), 1000 + endpoint.seed),
-        )
-        for load in levels
+        choice.observed(load, endpoint.measured(load, max(requests, 4 * load), 1000 + endpoint.seed)) for load in levels
     ]
     curve = [level.concurrency for level in choice.curve]
     document = fit_document(fit(cells, loads=curve), SOURCE, None)
@@ -212,9 +204,7 @@ def main() -> None:
     parser.add_argument("--profiles", nargs="*", default=PROFILES)
     given = parser.parse_args()
     every = [one for profile in given.profiles for one in study(profile, given.endpoints)]
-    print(
-        "| profile | levels by | levels | width before | after | after ÷ before | halved | bands | inside before | after |"
-    )
+    print("| profile | levels by | levels | width before | after | kept | halved | bands | inside before | after |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for profile in [*given.profiles, "all"]:
         for design in DESIGNS:

@@ -35,7 +35,6 @@ from loadproof.capacity.doubts import (
     slopes_of,
 )
 from loadproof.capacity.duration import BETWEEN_LEVELS_S
-from loadproof.capacity.fitting import Parameters
 from loadproof.capacity.observations import FigureName, Figures, Observation, predicted_figures
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import ladder
@@ -162,6 +161,7 @@ class Choice:
         self.workload: PlannedWorkload = planned_workload(profile)
         self.shipped = confidence_of(self.deployment, self.workload.turns)
         self.weighed = 0
+        self._known_slopes: dict[int, Slopes] = {}
         self._kinds = _STREAMED if profile.workload.streaming else _UNSTREAMED
         listed = {*profile.benchmark.concurrency, profile.objectives.at_concurrency}
         known = {level.concurrency: level for level in ladder(self._level, self.deployment, listed)}
@@ -169,7 +169,7 @@ class Choice:
             raise InputError(f"{profile.name}: no such request can be served; see `loadproof plan`")
         self.curve = [known[load] for load in sorted(listed & known.keys())]
         self.candidates = self._measurable(known)
-        start = self._observed(self.candidates[0] if self.candidates else next(iter(known)))
+        start = self.observed(self.candidates[0] if self.candidates else next(iter(known)))
         self.problem: Problem = problem_of([start], None)
         self.spread = self._prior()
 
@@ -185,13 +185,17 @@ class Choice:
             return found
         return [found[round(at)] for at in np.linspace(0, len(found) - 1, _MOST_CANDIDATES)]
 
-    def _observed(self, concurrency: int) -> Observation:
-        cached = 0
-        if self.deployment.limits.scheduler == "chunked":
-            kept = self.workload.kept_share(self.deployment, concurrency) * self.workload.history_tokens
-            cached = min(self.workload.cached_tokens + round(kept), self.workload.input_tokens - 1)
+    def observed(self, concurrency: int, measured: Figures | None = None) -> Observation:
+        """The level as a calibration reads it from a run of the profile."""
         tokens = self.workload.input_tokens, self.workload.output_tokens
-        return Observation(f"at {concurrency}", self.deployment, *tokens, concurrency, Figures(), cached)
+        return Observation(
+            f"at {concurrency}",
+            self.deployment,
+            *tokens,
+            concurrency,
+            measured or Figures(),
+            workload=self.workload,
+        )
 
     def _prior(self) -> Vector:
         targets = [slopes for slopes, _ in self._targets]
@@ -202,34 +206,18 @@ class Choice:
         """What the profile asks, with weights: its objectives' figures at their level, then those of its curve."""
         at = self.profile.objectives.at_concurrency
         named = [name for row in self.outlook(self.shipped) if (name := _figure_of(row.name)) is not None]
-        slopes = {level.concurrency: self._planned_slopes(level.concurrency) for level in self.curve}
+        slopes = {level.concurrency: self._slopes(level.concurrency) for level in self.curve}
         asked = [(slopes[at].only([name]), 1 / len(named)) for name in named] if at in slopes else []
         asked = [(found, weight) for found, weight in asked if found.figures]
         return asked + [(found, 1 / len(slopes)) for found in slopes.values()]
 
-    def _planned_slopes(self, concurrency: int) -> Slopes:
-        """Of a plan's level."""
-
-        def figures(parameters: Parameters) -> Figures:
-            level = self.workload.level(self.problem.applied(self.deployment, parameters), concurrency)
-            if level is None:
-                return Figures()
-            return Figures(level.output_tokens_per_s, level.ttft_ms, level.tpot_ms, level.e2e_ms)
-
-        return slopes_of(figures, self.problem.priors).only(self._kinds)
-
-    @cached_property
-    def _measured_slopes(self) -> dict[int, Slopes]:
-        """Of what the fit compares: a whole run at each candidate."""
-        found = {}
-        for load in self.candidates:
-            cell = self._observed(load)
-
-            def figures(parameters: Parameters, cell: Observation = cell) -> Figures:
-                return predicted_figures(cell, self.problem.applied(self.deployment, parameters))
-
-            found[load] = slopes_of(figures, self.problem.priors).only(self._kinds)
-        return found
+    def _slopes(self, concurrency: int) -> Slopes:
+        if concurrency not in self._known_slopes:
+            cell = self.observed(concurrency)
+            self._known_slopes[concurrency] = slopes_of(
+                lambda moved: predicted_figures(cell, self.problem.applied(self.deployment, moved)), self.problem.priors
+            ).only(self._kinds)
+        return self._known_slopes[concurrency]
 
     def _information(self, concurrency: int, requests: int) -> Information:
         """Sample means of n requests: answers of spread lengths are off by stddev / mean / sqrt(n)."""
@@ -238,7 +226,7 @@ class Choice:
         level = self._level(concurrency)
         near = _NEAR_LIMIT_DOUBT if level is not None and level.near_limit else 0.0
         return information_of(
-            self._measured_slopes[concurrency],
+            self._slopes(concurrency),
             Left(),
             sampling=sqrt((lengths**2 + _SPREAD_OF_EQUALS**2) / requests),
             ttft_sampling=sqrt(_SPREAD_OF_TTFT**2 / requests + near**2),
@@ -299,7 +287,7 @@ class Choice:
     def bands_after(self, design: Design) -> tuple[float, float]:
         """As `calibration.fit` will say them of the curve, where the levels show the planner's form to be right."""
         measured = [self._information(load, design.requests) for load in design.concurrencies]
-        curve = [self._planned_slopes(level.concurrency) for level in self.curve]
+        curve = [self._slopes(level.concurrency) for level in self.curve]
         band, ttft_band = bands(doubts(curve, covariance(measured, self.spread), Left()))
         # Without a stream no first token is seen, and nothing is learnt of it.
         return band or self.shipped.band, ttft_band or self.shipped.ttft_band
