@@ -1,6 +1,6 @@
 """Do two suggested levels halve a profile's ranges, and does the truth stay inside? The twin stands in for endpoints.
 
-    python scripts/suggest_study.py [--endpoints 20] [--markdown]
+    python scripts/suggest_study.py [--endpoints 20] [--profiles dev/llama-3-1-8b ...]
 
 An endpoint is the twin of a profile with parameters drawn from the planner's own doubt in them, and a network before it
 that the planner does not know. Requests of the profile's lengths go to it in virtual time, the levels of a design are
@@ -25,7 +25,7 @@ from loadproof.capacity import PlannedDeployment
 from loadproof.capacity.calibration import fit, fit_document
 from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.deployment import with_calibration
-from loadproof.capacity.observations import FigureName, Figures
+from loadproof.capacity.observations import FigureName, Figures, Observation
 from loadproof.capacity.suggestion import Choice, suggest
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, load_profile
@@ -52,20 +52,22 @@ class Endpoint:
     network_ms: float
     seed: int
 
-    def measured(self, concurrency: int, requests: int, seed: int) -> Figures:
-        """Means of the requests between the first round and the last one, of a closed loop in full swing."""
+    def measured(self, concurrency: int, requests: int, seed: int) -> tuple[Figures, int, int]:
+        """Means of the requests between the first round and the last one, of a closed loop in full swing; their mean
+        prompt and answer, which a summary has too."""
         sizes = islice(request_sizes(self.profile.workload, seed), requests)
         copies = fresh_copies(self.deployment)
         results = simulate_fleet(copies, ClosedLoop(concurrency), sizes, routing=routing_of(self.profile), seed=seed)
         done = [one for one in results if isinstance(one, SimulatedRequest)]
         kept = done[concurrency:-concurrency] or done
         tokens, e2e_ms = mean(one.output_tokens for one in kept), mean(one.e2e_ms for one in kept) + self.network_ms
-        return Figures(
+        figures = Figures(
             output_tokens_per_s=concurrency * tokens / e2e_ms * 1e3,
             ttft_ms=mean(one.ttft_ms for one in kept) + self.network_ms,
             tpot_ms=mean(one.tpot_ms or 0.0 for one in kept),
             e2e_ms=e2e_ms,
         )
+        return figures, round(mean(one.input_tokens for one in kept)), round(tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +81,16 @@ class Outcome:
     width_after: float
     inside_before: tuple[bool, ...]
     inside_after: tuple[bool, ...]
-    band: float
-    ttft_band: float
+    minutes: float
+    bands: tuple[float, float]
+    shipped_bands: tuple[float, float]
 
 
-def endpoint_of(choice: Choice, seed: int) -> Endpoint:
-    """Parameters drawn from the planner's doubt in them."""
+def endpoint_of(choice: Choice, seed: int, times: float = 1.0) -> Endpoint:
+    """Parameters drawn from `times` the planner's doubt in them."""
     draw = np.random.default_rng(seed)
     priors = choice.problem.priors
-    factors = np.exp(draw.normal(size=len(priors)) * choice.spread)
+    factors = np.exp(draw.normal(size=len(priors)) * choice.spread * times)
     drawn = {name: value * float(by) for (name, value), by in zip(priors.items(), factors, strict=True)}
     drawn["bandwidth_efficiency"] = min(drawn["bandwidth_efficiency"], 0.98)
     drawn["ttft_ms"] = choice.deployment.server.ttft_ms
@@ -108,9 +111,7 @@ def designs_of(choice: Choice, suggested: Sequence[int], seed: int) -> dict[str,
 
 def outcome(choice: Choice, endpoint: Endpoint, truth: Mapping[int, Figures], name: str, design: Design) -> Outcome:
     levels, requests = design
-    cells = [
-        choice.observed(load, endpoint.measured(load, max(requests, 4 * load), 1000 + endpoint.seed)) for load in levels
-    ]
+    cells = [_observed(choice, endpoint, load, max(requests, 4 * load)) for load in levels]
     curve = [level.concurrency for level in choice.curve]
     document = fit_document(fit(cells, loads=curve), SOURCE, None)
     after = with_calibration(choice.deployment, document)
@@ -124,9 +125,18 @@ def outcome(choice: Choice, endpoint: Endpoint, truth: Mapping[int, Figures], na
         width_after=mean(choice_widths(choice, after, own, curve)),
         inside_before=tuple(inside(choice, choice.deployment, shipped, truth, others)),
         inside_after=tuple(inside(choice, after, own, truth, others)),
-        band=document.band,
-        ttft_band=document.ttft_band,
+        minutes=sum(choice.minutes_at(load, max(requests, 4 * load)) for load in levels),
+        bands=(document.band, document.ttft_band),
+        shipped_bands=(shipped.band, shipped.ttft_band),
     )
+
+
+def _observed(choice: Choice, endpoint: Endpoint, load: int, requests: int) -> Observation:
+    """As `loadproof calibrate` reads a level of the profile's own run: at the lengths that were sent."""
+    figures, inputs, outputs = endpoint.measured(load, requests, 1000 + endpoint.seed)
+    cell = choice.observed(load, figures)
+    sent = replace(choice.workload, input_tokens=inputs, output_tokens=outputs)
+    return replace(cell, input_tokens=inputs, output_tokens=outputs, workload=sent)
 
 
 Design = tuple[tuple[int, ...], int]
@@ -163,15 +173,15 @@ def inside(
         yield low <= getattr(truth[load], name) <= high
 
 
-def study(profile: str, endpoints: int) -> list[Outcome]:
+def study(profile: str, endpoints: int, times: float) -> list[Outcome]:
     loaded = load_profile(ROOT / "deploy_profiles" / f"{profile}.yaml")
     found, choice = suggest(loaded), Choice(loaded)
     levels = [level.concurrency for level in found.levels]
     outcomes = []
     for seed in range(endpoints):
-        endpoint = endpoint_of(choice, seed)
+        endpoint = endpoint_of(choice, seed, times)
         loads = [level.concurrency for level in choice.curve]
-        truth = {load: endpoint.measured(load, max(LONG_RUN, 12 * load), 5000 + seed) for load in loads}
+        truth = {load: endpoint.measured(load, max(LONG_RUN, 12 * load), 5000 + seed)[0] for load in loads}
         for name, chosen in designs_of(choice, levels, seed).items():
             try:
                 one = outcome(choice, endpoint, truth, name, (chosen, found.requests_per_level))
@@ -193,19 +203,26 @@ def row(label: str, rows: Sequence[Outcome]) -> str:
     widths = (median(one.width_before for one in rows), median(one.width_after for one in rows))
     halved = share([one.width_after <= one.width_before / 2 for one in rows])
     levels = ", ".join(map(str, rows[0].levels)) if len({one.levels for one in rows}) == 1 else ""
-    bands = f"{median(one.band for one in rows):.0%}, {median(one.ttft_band for one in rows):.0%}"
-    cells = [label, rows[0].design, levels, f"{widths[0]:.2f}", f"{widths[1]:.2f}", f"{kept:.0%}", f"{halved:.0%}"]
-    return "| " + " | ".join([*cells, bands, f"{before:.0%}", f"{after:.0%}"]) + " |"
+    bands = [f"{median(one.bands[at] for one in rows):.0%}" for at in (0, 1)]
+    shipped = [f"{median(one.shipped_bands[at] for one in rows):.0%}" for at in (0, 1)]
+    cells = [label, rows[0].design, levels, f"{median(one.minutes for one in rows):.1f}"]
+    cells += [f"{widths[0]:.2f}", f"{widths[1]:.2f}", f"{kept:.0%}", f"{halved:.0%}"]
+    cells += [f"{', '.join(shipped)} → {', '.join(bands)}", f"{before:.0%}", f"{after:.0%}"]
+    return "| " + " | ".join(cells) + " |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--endpoints", type=int, default=20, help="stand-ins a profile")
     parser.add_argument("--profiles", nargs="*", default=PROFILES)
+    parser.add_argument(
+        "--times", type=float, default=1.0, help="the planner's doubt: 2 for endpoints it is wrong about"
+    )
     given = parser.parse_args()
-    every = [one for profile in given.profiles for one in study(profile, given.endpoints)]
-    print("| profile | levels by | levels | width before | after | kept | halved | bands | inside before | after |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    every = [one for profile in given.profiles for one in study(profile, given.endpoints, given.times)]
+    heads = "profile | levels by | levels | minutes | width before | after | kept | halved"
+    print(f"| {heads} | bands, TTFT's | inside before | after |")
+    print("|" + "---|" * 11)
     for profile in [*given.profiles, "all"]:
         for design in DESIGNS:
             rows = [one for one in every if one.design == design and profile in (one.profile, "all")]

@@ -97,6 +97,7 @@ class Suggestion:
     levels: tuple[LevelToMeasure, ...]
     requests_per_level: int
     at_concurrency: int
+    objectives_at: int
     minutes: float
     grade: str
     now: Widths
@@ -137,6 +138,7 @@ def suggest(profile: Profile, *, minutes: float = 15.0, levels: int = 2) -> Sugg
         levels=measured,
         requests_per_level=best.requests,
         at_concurrency=choice.judged_at(best.concurrencies),
+        objectives_at=profile.objectives.at_concurrency,
         minutes=best.minutes,
         grade=now.grade,
         now=choice.widths(now),
@@ -167,20 +169,22 @@ class Choice:
         known = {level.concurrency: level for level in ladder(self._level, self.deployment, listed)}
         if not known:
             raise InputError(f"{profile.name}: no such request can be served; see `loadproof plan`")
-        self.curve = [known[load] for load in sorted(listed & known.keys())]
+        self.curve = [known[load] for load in sorted(listed & known.keys())] or list(known.values())[:1]
         self.candidates = self._measurable(known)
-        start = self.observed(self.candidates[0] if self.candidates else next(iter(known)))
-        self.problem: Problem = problem_of([start], None)
+        self.problem: Problem = problem_of([self.observed(1)], None)
         self.spread = self._prior()
 
     def _level(self, concurrency: int) -> PredictedLevel | None:
         return self.workload.level(self.deployment, concurrency)
 
     def _measurable(self, known: dict[int, PredictedLevel]) -> list[int]:
-        """Levels whose requests end in time: at most so many, spread over the ladder."""
+        """Levels whose requests end in time: at most so many, spread over the ladder. None past what the profile's own
+        benchmark sends: nobody agreed to it, and further copies may start there."""
         timeout_ms = self.profile.benchmark.request_timeout_s * 1e3
         limit_ms = timeout_ms if self.profile.workload.streaming else min(timeout_ms, INVOCATION_LIMIT_MS)
-        found = [load for load, level in sorted(known.items()) if level.e2e_ms < limit_ms and not level.refused]
+        rows = sorted(known.items())
+        most = self.curve[-1].concurrency
+        found = [load for load, level in rows if load <= most and level.e2e_ms < limit_ms and not level.refused]
         if len(found) <= _MOST_CANDIDATES:
             return found
         return [found[round(at)] for at in np.linspace(0, len(found) - 1, _MOST_CANDIDATES)]

@@ -66,6 +66,14 @@ def observed(
     return found, left_out
 
 
+def loads_of(profile: Path | None) -> tuple[int, ...]:
+    """What the bands shall hold over: the profile's curve and its objectives' level; none without a profile."""
+    if profile is None:
+        return ()
+    loaded = load_profile(profile)
+    return tuple(sorted({*loaded.benchmark.concurrency, loaded.objectives.at_concurrency}))
+
+
 def _loads(text: str) -> frozenset[int]:
     """`1,2,4` as numbers in flight. Raises InputError."""
     parts = [part.strip() for part in text.split(",")]
