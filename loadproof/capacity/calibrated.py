@@ -50,6 +50,7 @@ def calibrated_rows(
             version=calibration.server.version,
             accelerators=calibration.accelerators,
             models=calibration.models,
+            saw_ttft=any(error.figure == "ttft_ms" for error in calibration.errors),
         ),
     )
     return row, fabric, accelerator

@@ -256,8 +256,11 @@ def _band(errors: Sequence[tuple[FigureName, float]], doubt: float | None, *, tt
     """The 90th percentile of the errors as a share, or the doubt where that is more, within documented limits."""
     shown = _part(errors, ttft=ttft)
     least = NARROWEST_TTFT_BAND if ttft else NARROWEST_BAND
-    if not shown or (doubt is None and not enough):
-        least = _TTFT_UNMEASURED if ttft else _WITHOUT_FOLDS
+    unmeasured = _TTFT_UNMEASURED if ttft else _WITHOUT_FOLDS
+    if not shown:
+        return unmeasured
+    if doubt is None and not enough:
+        least = unmeasured
     return max([least, doubt or 0.0, *map(expm1, _ninth(shown))])
 
 

@@ -223,7 +223,7 @@ class Choice:
             ).only(self._kinds)
         return self._known_slopes[concurrency]
 
-    def _information(self, concurrency: int, requests: int) -> Information:
+    def information(self, concurrency: int, requests: int) -> Information:
         """Sample means of n requests: answers of spread lengths are off by stddev / mean / sqrt(n)."""
         answers = self.workload.answers
         lengths = (answers.stddev or 0.0) / self.workload.output_tokens if answers is not None else 0.0
@@ -255,7 +255,7 @@ class Choice:
         """Those within the minutes, each with what it leaves."""
         for requests in REQUESTS:
             fitting = [load for load in self.candidates if requests >= _ROUNDS * load]
-            says = {load: self._information(load, requests) for load in fitting}
+            says = {load: self.information(load, requests) for load in fitting}
             for count in range(1, levels + 1):
                 for chosen in combinations(fitting, count):
                     takes = sum(self.minutes_at(load, requests) for load in chosen)
@@ -290,16 +290,17 @@ class Choice:
 
     def bands_after(self, design: Design) -> tuple[float, float]:
         """As `calibration.fit` will say them of the curve, where the levels show the planner's form to be right."""
-        measured = [self._information(load, design.requests) for load in design.concurrencies]
+        measured = [self.information(load, design.requests) for load in design.concurrencies]
         curve = [self._slopes(level.concurrency) for level in self.curve]
         band, ttft_band = bands(doubts(curve, covariance(measured, self.spread), Left()))
-        # Without a stream no first token is seen, and nothing is learnt of it.
+        # Without a stream no first token is seen, and nothing is learnt of it. A curve has other figures always.
         return band or self.shipped.band, ttft_band or self.shipped.ttft_band
 
     def confidence_after(self, design: Design) -> Confidence:
         band, ttft_band = self.bands_after(design)
         where: PlannedDeployment = self.deployment
-        own = OwnMeasurement(band, ttft_band, where.version, where.accelerators, (where.model_id,))
+        streams = self.profile.workload.streaming
+        own = OwnMeasurement(band, ttft_band, where.version, where.accelerators, (where.model_id,), streams)
         return confidence_of(replace(where, server=replace(where.server, own=own)), self.workload.turns)
 
     def outlook(self, confidence: Confidence) -> tuple[ObjectiveOutlook, ...]:

@@ -52,7 +52,7 @@ def calibrate(
     With --suggest PROFILE: which few levels to measure, for the narrowest ranges in so many minutes. Exit 1 where none
     would become narrower.
     """
-    wanted.check(measured)
+    wanted.check(measured, {"--profile": profile, "--concurrency": concurrency, "--hardware": hardware, "--date": date})
     if wanted.suggest is not None:
         return show_suggestion(wanted, format)
     assert measured

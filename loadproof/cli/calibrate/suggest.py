@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -43,12 +43,15 @@ class SuggestOptions:
         typer.Option(help=f"of --suggest: most levels, 1 to {MOST_LEVELS} (default: {_DEFAULT_LEVELS})"),
     ] = None
 
-    def check(self, measured: list[Path] | None) -> None:
-        """Raises InputError where files and --suggest are given together, or neither."""
+    def check(self, measured: list[Path] | None, of_measured: Mapping[str, object]) -> None:
+        """Raises InputError where files, or the options that are theirs, and --suggest are given together, or neither."""
         if self.suggest is not None and measured:
             raise InputError(
                 f"--suggest says what to measure, found {measured[0]} that was measured too; leave one of them out"
             )
+        given = [name for name, value in of_measured.items() if value is not None]
+        if self.suggest is not None and given:
+            raise InputError(f"{given[0]} goes with measured files, found --suggest; leave one of them out")
         if self.suggest is not None:
             return
         if self.minutes is not None or self.levels is not None:
