@@ -44,7 +44,7 @@ class SuggestOptions:
     ] = None
 
     def check(self, measured: list[Path] | None, of_measured: Mapping[str, object]) -> None:
-        """Raises InputError where files, or the options that are theirs, and --suggest are given together, or neither."""
+        """Raises InputError where files or options of theirs and --suggest are given together, or neither."""
         if self.suggest is not None and measured:
             raise InputError(
                 f"--suggest says what to measure, found {measured[0]} that was measured too; leave one of them out"
