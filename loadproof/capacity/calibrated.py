@@ -39,7 +39,7 @@ def calibrated_rows(
             server, accelerator, own.name, bandwidth_gb_per_s=own.bandwidth_gb_per_s, bf16_tflops=own.bf16_tflops
         )
         accelerator = replace(accelerator, source=source)
-    server = replace(server, **calibration.parameters.model_dump(), source=source)
+    server = replace(server, **calibration.parameters.model_dump(exclude_none=True), source=source)
     if calibration.simulated:  # a prediction fitted to predictions: no surer than it was
         return server, fabric, accelerator
     row = replace(
@@ -51,6 +51,7 @@ def calibrated_rows(
             version=calibration.server.version,
             accelerators=calibration.accelerators,
             models=calibration.models,
+            saw_ttft=any(error.figure == "ttft_ms" for error in calibration.errors),
         ),
     )
     return row, fabric, accelerator

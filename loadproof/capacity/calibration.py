@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import ceil, exp, expm1, log
+from dataclasses import dataclass, replace
+from math import ceil, exp, expm1, log, sqrt
 from statistics import median
 
 from loadproof.capacity.calibration_problem import ACCEPTANCE, FABRIC, HARDWARE, PRIOR_WEIGHT, Problem, problem_of
+from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.deployment import PlannedDeployment
+from loadproof.capacity.doubts import (
+    EIGHT_IN_TEN,
+    NARROWEST_BAND,
+    NARROWEST_TTFT_BAND,
+    Left,
+    Slopes,
+    bands,
+    covariance,
+    doubts,
+    information_of,
+    prior_spread,
+    slopes_of,
+)
 from loadproof.capacity.fitting import Parameters
 from loadproof.capacity.observations import (
     FIGURES,
@@ -34,8 +48,7 @@ from loadproof.profiles.schema import (
 
 _FEWEST_LEVELS = 3  # below it none can be left out
 FOLDS = 6  # of leaving levels out: a few dozen levels replayed by TGI's rules would take minutes level by level
-NARROWEST_BAND, NARROWEST_TTFT_BAND = 0.05, 0.10
-_WITHOUT_FOLDS = 0.25  # the band where too few levels were measured to leave one out: grade B's
+_WITHOUT_FOLDS = 0.25  # the band of own hardware where too few levels were measured to leave one out
 _TTFT_UNMEASURED = 0.5
 OUTLIER_FACTOR, OUTLIER_LEAST = 4.0, 0.15
 FARTHEST_OFF = 2.0  # past it in the middle, the levels are of something else than the deployment
@@ -55,8 +68,9 @@ class LevelFit:
 class Fit:
     """The calibrated deployment of the observations, and how it was come by.
 
-    `band` and `ttft_band`: a value v lies in v / (1 + band) .. v · (1 + band). They are the 90th percentile of the
-    errors of levels that were left out of the fit in turn, or of those in it where that is more.
+    `band` and `ttft_band`: a value v lies in v / (1 + band) .. v · (1 + band). They are the most of: the 90th
+    percentile of the errors of levels left out of the fit in turn; that of those in it; the doubt that the levels
+    leave over the loads the bands are for (`doubts`), with what they are off by in it.
     """
 
     deployment: PlannedDeployment
@@ -73,12 +87,13 @@ class Fit:
         return sum(len(level.outliers) for level in self.levels)
 
 
-def fit(observations: Sequence[Observation], *, hardware: str | None = None) -> Fit:
+def fit(observations: Sequence[Observation], *, hardware: str | None = None, loads: Sequence[int] = ()) -> Fit:
     """Refit server and fabric to the observations, all of one server and accelerator; the shipped rows are the priors.
 
     `hardware` names what served instead of the instance type's accelerator (a CPU, say): its effective bandwidth and
-    compute are fitted too, from starting points read off the lowest level. Raises InputError without a figure to fit
-    to, and for observations of several servers or accelerators.
+    compute are fitted too, from starting points read off the lowest level. `loads`, in flight, are what the bands shall
+    hold over; default: doublings from 1 to the most measured. Raises InputError without a figure to fit to, and for
+    observations of several servers or accelerators.
     """
     refuse_mixtures(observations)
     refuse_impossible(observations)
@@ -88,13 +103,15 @@ def fit(observations: Sequence[Observation], *, hardware: str | None = None) -> 
     _refuse_far_off(levels)
     enough = len({cell.concurrency for cell in observations}) >= _FEWEST_LEVELS
     held_out = _held_out_errors(observations, problem) if enough else []
+    errors = [*_errors(levels), *held_out]
+    doubt = (None, None) if hardware else _doubt(problem, found, levels, loads)
     return Fit(
         deployment=problem.applied(observations[0].deployment, found),
         parameters=found,
         priors=problem.priors,
         levels=levels,
-        band=_band([*_errors(levels), *held_out], ttft=False, enough=bool(held_out)),
-        ttft_band=_band([*_errors(levels), *held_out], ttft=True, enough=bool(held_out)),
+        band=_band(errors, doubt[0], ttft=False, enough=bool(held_out)),
+        ttft_band=_band(errors, doubt[1], ttft=True, enough=bool(held_out)),
         left_out=bool(held_out),
         hardware=hardware,
     )
@@ -201,17 +218,71 @@ def _errors(levels: Sequence[LevelFit]) -> list[tuple[FigureName, float]]:
 
 
 def _level_misses(level: LevelFit) -> list[tuple[FigureName, float]]:
-    pairs = level.observation.measured.pairs(level.after)
+    return _misses_of(level, level.after)
+
+
+def _misses_of(level: LevelFit, predicted: Figures) -> list[tuple[FigureName, float]]:
+    pairs = level.observation.measured.pairs(predicted)
     return [(name, abs(log(value / seen))) for name, seen, value in pairs]
 
 
-def _band(errors: Sequence[tuple[FigureName, float]], *, ttft: bool, enough: bool) -> float:
-    """The 90th percentile (nearest rank) of the errors as a share, within documented limits."""
-    ordered = sorted(expm1(error) for name, error in errors if (name == "ttft_ms") == ttft)
+def _doubt(
+    problem: Problem, found: Parameters, levels: Sequence[LevelFit], loads: Sequence[int]
+) -> tuple[float | None, float | None]:
+    """(band, TTFT's band) of what the levels leave in doubt at the loads; where the planner was off by more than its
+    ranges, they were too narrow, and the doubt before the fit is taken as large as that."""
+    cells = [level.observation for level in levels]
+    most = max(cell.concurrency for cell in cells)
+    over = sorted(set(loads)) or [1 << power for power in range(most.bit_length())]
+    seen = [_slopes(cell, problem, found) for cell in cells]
+    targets = [
+        _slopes(replace(min(cells, key=lambda cell: abs(cell.concurrency - load)), concurrency=load), problem, found)
+        for load in over
+    ]
+    before = [pair for level in levels for pair in _misses_of(level, level.before)]
+    shipped = confidence_of(cells[0].deployment)
+    wide, ttft_wide = (
+        max(band, expm1(EIGHT_IN_TEN * sqrt(sum(miss * miss for miss in misses) / max(1, len(misses)))))
+        for band, misses in ((shipped.band, _part(before, ttft=False)), (shipped.ttft_band, _part(before, ttft=True)))
+    )
+    spread = prior_spread(list(found), targets, wide, ttft_wide)
+    errors = _errors(levels)
+    left = Left(
+        *(
+            max([least, *_ninth(_part(errors, ttft=ttft))])
+            for least, ttft in ((Left().timed, False), (Left().ttft, True))
+        )
+    )
+    measured = [
+        information_of(slopes.only(name for name, *_ in cell.measured.pairs(cell.measured)), left)
+        for cell, slopes in zip(cells, seen, strict=True)
+    ]
+    return bands(doubts(targets, covariance(measured, spread), left))
+
+
+def _slopes(cell: Observation, problem: Problem, parameters: Parameters) -> Slopes:
+    return slopes_of(lambda moved: predicted_figures(cell, problem.applied(cell.deployment, moved)), parameters)
+
+
+def _band(errors: Sequence[tuple[FigureName, float]], doubt: float | None, *, ttft: bool, enough: bool) -> float:
+    """The 90th percentile of the errors as a share, or the doubt where that is more, within documented limits."""
+    shown = _part(errors, ttft=ttft)
     least = NARROWEST_TTFT_BAND if ttft else NARROWEST_BAND
-    if not enough or not ordered:
-        least = _TTFT_UNMEASURED if ttft else _WITHOUT_FOLDS
-    return max(least, ordered[ceil(0.9 * len(ordered)) - 1]) if ordered else least
+    unmeasured = _TTFT_UNMEASURED if ttft else _WITHOUT_FOLDS
+    if not shown:
+        return unmeasured
+    if doubt is None and not enough:
+        least = unmeasured
+    return max([least, doubt or 0.0, *map(expm1, _ninth(shown))])
+
+
+def _part(errors: Sequence[tuple[FigureName, float]], *, ttft: bool) -> list[float]:
+    return sorted(error for name, error in errors if (name == "ttft_ms") == ttft)
+
+
+def _ninth(ordered: Sequence[float]) -> list[float]:
+    """The 90th percentile by nearest rank; empty where there is nothing."""
+    return [ordered[ceil(0.9 * len(ordered)) - 1]] if ordered else []
 
 
 def _digits(value: float) -> float:

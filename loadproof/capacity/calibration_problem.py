@@ -15,7 +15,7 @@ from loadproof.capacity.observations import FIGURES, FigureName, Observation, pr
 from loadproof.capacity.speculation import accepted_by_position
 from loadproof.errors import InputError
 
-# TTFT holds the network and the client's place in a prefill, which no parameter knows.
+# TTFT holds the client's place in a prefill, which no parameter knows.
 WEIGHTS: Mapping[FigureName, float] = {"ttft_ms": 0.5}
 # Being off its prior by a factor e costs a parameter as much as 1% on one figure: what the levels do not speak of
 # stays, what they say at all they may say. A server's time per step differs tenfold between versions and hosts.
@@ -25,10 +25,18 @@ ROUNDS = 25
 # `step_ms_per_doubling` need several models or degrees, and stay as shipped.
 SERVER = ("step_ms", "step_ms_per_sequence", "bandwidth_efficiency", "compute_efficiency")
 ACCEPTANCE = "acceptance"  # of a proposed token, where some of the levels speculated
+OUTSIDE = "ttft_ms"  # what lies between client and step; of own hardware nothing is kept of it
 FABRIC = ("effective_gb_per_s", "latency_us")
 HARDWARE = ("bandwidth_gb_per_s", "bf16_tflops")
-_BOUNDS = {**BOUNDS, ACCEPTANCE: (0.02, 0.98), "step_ms": (0.05, 1000.0), "step_ms_per_sequence": (1e-4, 100.0)}
+PARAMETER_BOUNDS = {
+    **BOUNDS,
+    "step_ms": (0.05, 1000.0),
+    "step_ms_per_sequence": (1e-4, 100.0),
+    ACCEPTANCE: (0.02, 0.98),
+    OUTSIDE: (0.1, 10_000.0),
+}
 _SMALLEST_PRIOR = 1e-3  # of a parameter whose shipped value is 0: its logarithm must exist
+_NEXT_DOOR_MS = 1.0  # the like of OUTSIDE: a client in the endpoint's own network
 _Row = TypeVar("_Row")
 
 
@@ -41,7 +49,7 @@ class Problem:
 
     def applied(self, deployment: PlannedDeployment, parameters: Parameters) -> PlannedDeployment:
         """The deployment with a candidate's parameters."""
-        server = _with(deployment.server, {name: parameters[name] for name in SERVER if name in parameters})
+        server = _with(deployment.server, {name: parameters[name] for name in (*SERVER, OUTSIDE) if name in parameters})
         chip, fabric = deployment.accelerator, deployment.fabric
         if self.hardware is not None:
             server, chip = own_hardware(server, chip, self.hardware, **{name: parameters[name] for name in HARDWARE})
@@ -62,8 +70,8 @@ class Problem:
             ]
 
         # The way there is the figures' alone, but for what they do not speak of; the priors' say comes after.
-        start = approach(errors, self.priors, 2 * ROUNDS, bounds=_BOUNDS, prior_weight=PRIOR_WEIGHT / 1000)
-        return search(errors, self.priors, ROUNDS, bounds=_BOUNDS, prior_weight=PRIOR_WEIGHT, start=start)
+        start = approach(errors, self.priors, 2 * ROUNDS, bounds=PARAMETER_BOUNDS, prior_weight=PRIOR_WEIGHT / 1000)
+        return search(errors, self.priors, ROUNDS, bounds=PARAMETER_BOUNDS, prior_weight=PRIOR_WEIGHT, start=start)
 
 
 def problem_of(observations: Sequence[Observation], hardware: str | None) -> Problem:
@@ -74,6 +82,7 @@ def problem_of(observations: Sequence[Observation], hardware: str | None) -> Pro
     first = observations[0].deployment
     if hardware is None:
         priors = {name: max(getattr(first.server, name), _SMALLEST_PRIOR) for name in SERVER}
+        priors[OUTSIDE] = max(first.server.ttft_ms, _NEXT_DOOR_MS)
     else:
         priors = _hardware_start(observations)
     if first.accelerators > 1:

@@ -133,7 +133,8 @@ def _measured(deployment: PlannedDeployment, own: OwnMeasurement) -> Confidence:
         others.append("without speculative decoding")
     said = deployment.server.source + (f", but {' and '.join(others)}" if others else "")
     band, ttft_band = (_factor(log1p(measured), *doubts) for measured in (own.band, own.ttft_band))
-    return Confidence(grade, said, band, ttft_band, max(band, _factor(_NEAR_LIMIT)))
+    on_top_ms = 0.0 if own.saw_ttft else _TTFT_ON_TOP_MS
+    return Confidence(grade, said, band, ttft_band, max(band, _factor(_NEAR_LIMIT)), on_top_ms)
 
 
 def _of_drafts(grade: Grade, speculation: Speculation) -> tuple[Grade, str]:

@@ -12,7 +12,7 @@ from loadproof.profiles.gating import LONGEST_GATED_RUN_S, WAKING_S
 from loadproof.profiles.judging import requests_to_judge
 from loadproof.profiles.schema import Profile
 
-_BETWEEN_LEVELS_S = 6.0  # warm-up and level each begin three looks of the hosts at their store after they are announced
+BETWEEN_LEVELS_S = 6.0  # warm-up and level each begin three looks of the hosts at their store after they are announced
 
 
 def benchmark_duration_s(profile: Profile) -> float:
@@ -21,7 +21,7 @@ def benchmark_duration_s(profile: Profile) -> float:
     A closed loop of n requests at c in flight takes `n · (e2e + think time) / c`, an open one n / rate; a timed level
     its time. A trace counts nothing, since its file is not read here. Raises InputError where no level can be planned.
     """
-    return sum(_level_s(profile, load) + _BETWEEN_LEVELS_S for load in _loads(profile))
+    return sum(_level_s(profile, load) + BETWEEN_LEVELS_S for load in _loads(profile))
 
 
 def gate_problem(profile: Profile) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.runs import predict_run
+from loadproof.capacity.workload import PlannedWorkload
 from loadproof.errors import InputError
 
 FigureName = Literal["output_tokens_per_s", "ttft_ms", "tpot_ms", "e2e_ms", "e2e_p90_ms"]
@@ -34,7 +35,11 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measured level and the deployment it was measured on. `label` says where it comes from."""
+    """One measured level and the deployment it was measured on. `label` says where it comes from.
+
+    With a `workload` it is the steady state of that profile's level, and predicted as a plan predicts it; without, a
+    whole run of requests of which only mean lengths are known.
+    """
 
     label: str
     deployment: PlannedDeployment
@@ -43,13 +48,19 @@ class Observation:
     concurrency: int
     measured: Figures
     cached_tokens: int = 0
+    workload: PlannedWorkload | None = None
 
 
 def predicted_figures(observation: Observation, deployment: PlannedDeployment | None = None) -> Figures:
     """The same figures from the planner; all None where it says that the level cannot be served."""
-    cell = observation
+    cell, served_by = observation, deployment or observation.deployment
+    if cell.workload is not None:
+        level = cell.workload.level(served_by, cell.concurrency)
+        if level is None:
+            return Figures()
+        return Figures(level.output_tokens_per_s, level.ttft_ms, level.tpot_ms or None, level.e2e_ms)
     run = predict_run(
-        deployment or cell.deployment,
+        served_by,
         cell.input_tokens,
         cell.output_tokens,
         cell.concurrency,
@@ -58,10 +69,12 @@ def predicted_figures(observation: Observation, deployment: PlannedDeployment | 
     if run is None:
         return Figures()
     rest = cell.output_tokens - 1
+    # Copies' clocks run apart in a replay, and few requests on several may seem answered before they were sent.
+    known = run.ttft_mean_ms > 0
     return Figures(
         output_tokens_per_s=run.output_tokens_per_s,
-        ttft_ms=run.ttft_mean_ms,
-        tpot_ms=(run.latency_mean_ms - run.ttft_mean_ms) / rest if rest else None,
+        ttft_ms=run.ttft_mean_ms if known else None,
+        tpot_ms=(run.latency_mean_ms - run.ttft_mean_ms) / rest if rest and known else None,
         e2e_ms=run.latency_mean_ms,
         e2e_p90_ms=run.latency_p90_ms,
     )

@@ -78,14 +78,16 @@ def predict_run(
     clients = round(served * copies / busy_copies)
     loop = PlannedLoop(StepTimes(deployment), limits, input_tokens, output_tokens, copies)
     run = loop.run(clients, REQUESTS_PER_CLIENT * clients)
-    ordered = sorted(run.latencies_ms)
+    outside_ms = deployment.server.ttft_ms
+    ordered = sorted(latency_ms + outside_ms for latency_ms in run.latencies_ms)
+    duration_ms = run.duration_ms + outside_ms * REQUESTS_PER_CLIENT
     return PredictedRun(
         concurrency=concurrency,
-        output_tokens_per_s=len(ordered) * output_tokens / run.duration_ms * 1e3 * served / clients,
+        output_tokens_per_s=len(ordered) * output_tokens / duration_ms * 1e3 * served / clients,
         latency_mean_ms=sum(ordered) / len(ordered),
         latency_p90_ms=_quantile(ordered, 0.9),
         latency_p95_ms=_quantile(ordered, 0.95),
-        ttft_mean_ms=sum(run.ttfts_ms) / len(ordered),
+        ttft_mean_ms=sum(run.ttfts_ms) / len(ordered) + outside_ms,
         refused=level.refused,
     )
 

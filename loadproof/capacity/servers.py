@@ -28,7 +28,8 @@ GENERATION = {
 class OwnMeasurement:
     """Of one's own calibration: the errors it left, in place of its grade's bands, and what it was measured on.
 
-    `accelerators` of a copy and `models` are empty where an older file does not say.
+    `accelerators` of a copy and `models` are empty where an older file does not say. `saw_ttft`: first tokens were
+    measured, and the network before them with it.
     """
 
     band: float
@@ -36,6 +37,7 @@ class OwnMeasurement:
     version: str
     accelerators: int | None
     models: tuple[str, ...]
+    saw_ttft: bool = True
 
 
 @dataclass(frozen=True, slots=True)

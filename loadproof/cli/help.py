@@ -25,7 +25,11 @@ EXAMPLES: Final = {
         "loadproof simulate dev/llama-3-1-8b --rate 10 --minutes 30",
         "loadproof simulate dev/llama-3-1-8b --rate 10 --ramp-from 0.5 --ramp-minutes 10",
     ),
-    "calibrate": ("loadproof calibrate runs/RUN", "loadproof calibrate measured.csv --profile dev/llama-3-1-8b"),
+    "calibrate": (
+        "loadproof calibrate --suggest dev/llama-3-1-8b --minutes 10",
+        "loadproof calibrate runs/RUN",
+        "loadproof calibrate measured.csv --profile dev/llama-3-1-8b",
+    ),
     "learn": (
         "loadproof learn capture/ --profile dev/llama-3-1-8b",
         "loadproof learn trace.csv --profile dev/llama-3-1-8b --out workload.diff",

@@ -207,3 +207,49 @@ def test_figures_that_no_parameter_explains_write_no_calibration(
     assert run(["calibrate", str(absurd), "--output", str(output)]) == ExitCode.BAD_INPUT
     assert "look at units, model and instance type" in " ".join(capsys.readouterr().err.split())
     assert not output.exists()
+
+
+DEV = REPOSITORY / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
+
+
+def test_a_suggestion_says_levels_ranges_and_both_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two levels of the profile's own curve, labelled predicted; what to type next names them and the profile."""
+    assert run(["calibrate", "--suggest", str(DEV)]) == 0
+    said = capsys.readouterr().out
+    assert "2 levels to measure" in said and "all predicted" in said
+    assert f"loadproof bench {DEV} --concurrency 1,8 --at-concurrency 8 --requests-per-level" in said
+    assert f"loadproof calibrate runs/suggested-llama-3-1-8b --profile {DEV} --output" in said
+    assert all(
+        name in said for name in ("ttft_p95_ms", "tpot_p95_ms", "e2e_p95_ms", "mean over the curve (1, 2, 4, 8)")
+    )
+    assert "error_rate_max" not in said
+
+
+def test_a_suggestion_as_json_keeps_the_minutes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Minutes add up and stay within those given; one level where one is asked for; expected widths are narrower."""
+    assert run(["calibrate", "--suggest", str(DEV), "--minutes", "1", "--levels", "1", "--format", "json"]) == 0
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    predicted = said["predicted"]
+    assert len(predicted["levels"]) == 1
+    assert sum(level["minutes"] for level in predicted["levels"]) == pytest.approx(predicted["minutes"])
+    assert predicted["minutes"] <= 1
+    assert predicted["expected"]["curve"] < predicted["now"]["curve"]
+    assert said["bench"].startswith("loadproof bench ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["runs/x", "--suggest", str(DEV)], "--suggest says what to measure, found runs/x that was measured too"),
+        (["runs/x", "--minutes", "3"], "--minutes and --levels go with --suggest; add it, or leave them out"),
+        ([], "give measured files, for example runs/RUN, or --suggest PROFILE"),
+        (["--suggest", str(DEV), "--minutes", "0.01"], "no level of llama-3-1-8b can be measured in it; the shortest"),
+        (["--suggest", str(DEV), "--minutes", "nan"], "--minutes nan: expected above 0, at most a day (1440)"),
+        (["--suggest", str(DEV), "--levels", "9"], "--levels 9: expected 1..4"),
+        (["--suggest", str(DEV), "--concurrency", "1,2"], "--concurrency goes with measured files"),
+        (["--suggest", str(REPOSITORY / "tests/fuzz/on-bedrock.yaml")], "nothing to plan, Bedrock shows no"),
+    ],
+)
+def test_a_mistaken_suggestion_is_exit_2(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calibrate", *arguments]) == ExitCode.BAD_INPUT
+    assert says in capsys.readouterr().err

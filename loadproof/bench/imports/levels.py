@@ -16,7 +16,8 @@ class MeasuredLevel:
 
     `tpot_ms` is (E2E - TTFT) / (output tokens - 1) of each request, whatever its file calls it. `concurrency` None:
     the load was not a closed loop of known size. `date` is the day of the measurement, `2026-11-21`. `simulated`: the
-    endpoint was a local cloud's twin, whose times are predictions. `samples_ms`: a metric's figure of each request
+    endpoint was a local cloud's twin, whose times are predictions. `profile`: a steady state of that profile's load, by
+    its name. `samples_ms`: a metric's figure of each request
     (ttft, tpot, e2e), where the file has those but not when each was sent.
     """
 
@@ -40,6 +41,7 @@ class MeasuredLevel:
     tp_degree: int | None = None
     date: str | None = None
     simulated: bool = False
+    profile: str | None = None
     samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 

@@ -63,4 +63,5 @@ def _level(level: Level, summary: Summary, source: str) -> MeasuredLevel:
         e2e_ms=settled.e2e_ms,
         date=day(summary.created_utc),
         simulated=summary.conditions.backend == "twin",
+        profile=summary.profile.name if summary.profile else None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadproof.bench.imports import MeasuredLevel, read_measured
@@ -12,6 +12,7 @@ from loadproof.capacity import PlannedDeployment, deployment_of
 from loadproof.capacity.observations import FIGURES, Figures, Observation
 from loadproof.capacity.row_names import model_of, server_of
 from loadproof.capacity.rows import row_deployment
+from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 
@@ -37,7 +38,7 @@ def observed(
 
     Raises InputError where none is left, and where a level's deployment is not known or is not the profile's.
     """
-    planned = None
+    planned, loaded = None, None
     if profile is not None:
         loaded = load_profile(profile)
         planned = deployment_of(loaded.model_copy(update={"calibration": None}))
@@ -53,9 +54,9 @@ def observed(
             if reason := _unusable(level):
                 left_out.append(f"{_label(level)}: {reason}")
             else:
-                found.append(
-                    ObservedLevel(_observation(level, planned), measured_file(path), level.date, level.simulated)
-                )
+                own = loaded is not None and level.profile == loaded.name
+                observation = _observation(level, planned, planned_workload(loaded) if loaded and own else None)
+                found.append(ObservedLevel(observation, measured_file(path), level.date, level.simulated))
     if not found:
         levels = "" if wanted is None else f" at {concurrency}"
         reasons = (
@@ -63,6 +64,14 @@ def observed(
         )
         raise InputError(f"{', '.join(map(str, files))}: no level{levels} to calibrate on; {reasons}")
     return found, left_out
+
+
+def loads_of(profile: Path | None) -> tuple[int, ...]:
+    """What the bands shall hold over: the profile's curve and its objectives' level; none without a profile."""
+    if profile is None:
+        return ()
+    loaded = load_profile(profile)
+    return tuple(sorted({*loaded.benchmark.concurrency, loaded.objectives.at_concurrency}))
 
 
 def _loads(text: str) -> frozenset[int]:
@@ -104,7 +113,9 @@ def _figures(level: MeasuredLevel) -> Figures:
     )
 
 
-def _observation(level: MeasuredLevel, planned: PlannedDeployment | None) -> Observation:
+def _observation(
+    level: MeasuredLevel, planned: PlannedDeployment | None, workload: PlannedWorkload | None
+) -> Observation:
     assert level.input_tokens
     assert level.output_tokens
     assert level.concurrency
@@ -119,7 +130,16 @@ def _observation(level: MeasuredLevel, planned: PlannedDeployment | None) -> Obs
         concurrency=level.concurrency,
         measured=_figures(level),
         cached_tokens=round(level.cached_input_tokens or 0),
+        workload=None if workload is None else _as_measured(workload, level, inputs, outputs),
     )
+
+
+def _as_measured(workload: PlannedWorkload, level: MeasuredLevel, inputs: int, outputs: int) -> PlannedWorkload:
+    """The profile's workload at the lengths that were sent, and with the cached tokens that the server counted."""
+    sent = replace(workload, input_tokens=inputs, output_tokens=outputs)
+    if not level.cached_input_tokens:
+        return sent
+    return replace(sent, cached_tokens=round(level.cached_input_tokens), history="computed")
 
 
 def _refuse_another(level: MeasuredLevel, planned: PlannedDeployment) -> None:

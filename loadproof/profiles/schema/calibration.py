@@ -34,6 +34,9 @@ class ServerParameters(Part):
     step_ms_per_sequence: Duration
     bandwidth_efficiency: Fraction
     compute_efficiency: Fraction
+    ttft_ms: Duration | None = Field(
+        default=None, description="what a first token takes besides its step: network, HTTP; absent: as shipped"
+    )
 
 
 class FabricParameters(Part):
