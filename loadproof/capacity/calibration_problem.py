@@ -17,7 +17,7 @@ from loadproof.errors import InputError
 
 # TTFT holds the client's place in a prefill, which no parameter knows.
 WEIGHTS: Mapping[FigureName, float] = {"ttft_ms": 0.5}
-# Being off its prior by a factor e costs a parameter as much as 1% on one figure: what the levels do not speak of
+# Being off its prior by a factor e costs a parameter as much as 0.5% on one figure: what the levels do not speak of
 # stays, what they say at all they may say. A server's time per step differs tenfold between versions and hosts.
 PRIOR_WEIGHT = 0.005
 ROUNDS = 25

@@ -38,7 +38,7 @@ def render(found: Fit, document: Calibration, left_out: Sequence[str], output: P
     yield _parameters_table(found)
     yield (
         f"Priors     {'read off the lowest level' if found.hardware else 'the shipped rows'}; to be a factor e off one "
-        f"costs as much as {document.prior_weight:.0%} on one figure"
+        f"costs as much as {document.prior_weight:.1%} on one figure"
     )
     if document.simulated:
         yield "Simulated  some levels are a local cloud's twin's: grade and bands of a plan stay as they were"
@@ -49,6 +49,8 @@ def render(found: Fit, document: Calibration, left_out: Sequence[str], output: P
                 f"Outlier    {level.observation.label}: {_HEADINGS[name]} is off by {_error(level, name):+.0%}"
             )
     basis = "levels left out in turn" if found.left_out else "too few levels to leave one out"
+    if not found.hardware:
+        basis += ", and the doubt they leave"
     yield (
         f"Band       throughput and latency within a factor of {1 + document.band:.2f}, TTFT within "
         f"{1 + document.ttft_band:.2f} ({basis})"
