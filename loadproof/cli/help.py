@@ -23,7 +23,7 @@ EXAMPLES: Final = {
     "predict": ("loadproof predict --input rows.csv --output predictions.csv",),
     "simulate": (
         "loadproof simulate dev/llama-3-1-8b --rate 10 --minutes 30",
-        "loadproof simulate dev/llama-3-1-8b --rate 10 --ramp-from 0.5 --ramp-minutes 10",
+        "loadproof simulate dev/llama-3-1-8b --rate 10 --ramp-from 0.5",
     ),
     "calibrate": (
         "loadproof calibrate --suggest dev/llama-3-1-8b --minutes 10",
@@ -40,7 +40,7 @@ EXAMPLES: Final = {
     "bench": (
         "loadproof bench dev/llama-3-1-8b",
         "loadproof bench dev/llama-3-1-8b --find-max --rate 1..64",
-        "loadproof bench --target http://127.0.0.1:8000 --protocol openai --objective ttft_p95_ms=500",
+        "loadproof bench --target http://127.0.0.1:8000 --protocol openai",
     ),
     "run": ("loadproof run dev/llama-3-1-8b --input prompts.jsonl --output answers.jsonl",),
     "queue": (
@@ -54,6 +54,27 @@ EXAMPLES: Final = {
     "evidence": ("loadproof evidence list", "loadproof evidence add runs/RUN", "loadproof evidence check"),
     "review": ("loadproof review origin/main", "loadproof review HEAD --format html"),
     "schema": ("loadproof schema profile",),
+    "catalog list": ("loadproof catalog list models",),
+    "catalog show": ("loadproof catalog show ml.g6e.12xlarge", "loadproof catalog show path/to/config.json"),
+    "catalog refresh": ("loadproof catalog refresh",),
+    "catalog audit": ("loadproof catalog audit --format json",),
+    "local up": ("loadproof local up", "loadproof local up --speed 30"),
+    "local down": ("loadproof local down",),
+    "local status": ("loadproof local status",),
+    "local env": ('eval "$(loadproof local env)"',),
+    "queue send": (
+        "loadproof queue send dev/llama-3-1-8b 'Once upon a time' --wait",
+        "loadproof queue send dev/llama-3-1-8b --input prompts.jsonl",
+    ),
+    "queue status": ("loadproof queue status dev/llama-3-1-8b",),
+    "queue dlq": ("loadproof queue dlq dev/llama-3-1-8b",),
+    "queue redrive": ("loadproof queue redrive dev/llama-3-1-8b",),
+    "evidence list": ("loadproof evidence list",),
+    "evidence show": ("loadproof evidence show RUN",),
+    "evidence compare": ("loadproof evidence compare BEFORE AFTER",),
+    "evidence add": ("loadproof evidence add runs/RUN",),
+    "evidence sign": ("loadproof evidence sign runs/RUN --key gate.pem",),
+    "evidence check": ("loadproof evidence check --max-age 30d",),
 }
 
 
@@ -82,8 +103,8 @@ class VerbContext(Context):
     formatter_class = WholeWords
 
 
-class HelpfulCommand(TyperCommand):
-    """Options by their headings, those without one under *Options*."""
+class VerbCommand(TyperCommand):
+    """A verb: options by their headings, those without one under *Options*, and its examples."""
 
     context_class = VerbContext
 
@@ -100,12 +121,12 @@ class HelpfulCommand(TyperCommand):
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
-
-class VerbCommand(HelpfulCommand):
-    """A verb, with its examples."""
-
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
-        show_examples(self.name, formatter)
+        words = [ctx.info_name or ""]
+        while ctx.parent is not None and ctx.parent.parent is not None:  # up to the program, however it was started
+            ctx = ctx.parent
+            words.insert(0, ctx.info_name or "")
+        show_examples(" ".join(words), formatter)
 
 
 def _folded(option: str, help: str) -> tuple[str, str]:

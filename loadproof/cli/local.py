@@ -50,7 +50,10 @@ def up(
         bool, typer.Option("--detach/--foreground", help="Run in the background, or until Ctrl-C.")
     ] = True,
 ) -> int:
-    """Start a local cloud; by default it runs in the background until `loadproof local down`."""
+    """Start a local cloud, in the background by default.
+
+    It runs until `loadproof local down`.
+    """
     _check(account, region, backend)
     console = Terminal(stderr=True, highlight=False)
     with console.status(f"starting local cloud {name} ..."):
@@ -88,7 +91,10 @@ def down(
     name: Name = "default",
     everything: Annotated[bool, typer.Option("--all", help="Stop every local cloud of this user.")] = False,
 ) -> int:
-    """Stop a local cloud and all it started; its stacks, queues and objects are gone with it."""
+    """Stop a local cloud and all it started.
+
+    Its stacks, queues and objects are gone with it.
+    """
     if everything:
         stopped = local.stop_all()
         print("stopped: " + (", ".join(stopped) if stopped else "none was running"))
@@ -120,7 +126,10 @@ def status(output: Format = "text") -> int:
 
 @app.command()
 def env(name: Name = "default") -> int:
-    """Print the shell lines that point the AWS CLI, SDKs and the CDK CLI at a local cloud."""
+    """Print the shell lines that point at a local cloud.
+
+    For the AWS CLI, SDKs and the CDK CLI.
+    """
     state = local.find(name)
     if state is None:
         print("false  # nothing was set")  # what a shell evaluates fails, instead of leaving it pointed elsewhere

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from loadproof.cli.help import Group, HelpfulCommand, VerbCommand, VerbGroup, by_group
+from loadproof.cli.help import Group, VerbCommand, VerbGroup, by_group
 from loadproof.errors import ExitCode, LoadproofError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def verb(name: str) -> Command:
     group = typer.Typer(rich_markup_mode=None)
     if isinstance(found, typer.Typer):
         for one in found.registered_commands:
-            one.cls = HelpfulCommand
+            one.cls = VerbCommand
         group.add_typer(found, name=name, cls=VerbGroup)
     else:
         group.command(name, cls=VerbCommand)(found)

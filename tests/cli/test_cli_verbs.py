@@ -49,14 +49,23 @@ def test_a_verbs_line_is_whole_and_short(name: str) -> None:
     assert VERBS[name].line.endswith(".")
 
 
+@pytest.mark.parametrize("words", [words for words in COMMANDS if len(words) > 1], ids=" ".join)
+def test_the_line_of_a_verb_below_a_verb_is_whole_and_short(words: tuple[str, ...]) -> None:
+    """Of 60 characters at most, and it ends."""
+    command = verb(words[0])
+    assert isinstance(command, TyperGroup)
+    line = (command.commands[words[1]].help or "").splitlines()[0]
+    assert len(line) <= 60 and line.endswith(".")
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_at_80_columns_no_word_is_cut(words: tuple[str, ...]) -> None:
-    """Every word of the help on a wide terminal is a word of it on a narrow one, and no line is longer but examples."""
+    """Every word of the help on a wide terminal is a word of it on a narrow one, and no line is longer; each has an example."""
     narrow, wide = (help_of(words, width) for width in (80, 500))
-    explained, _, examples = narrow.partition("\nExamples:")
+    _, _, examples = narrow.partition("\nExamples:")
     assert set(wide.split()) == set(narrow.split())
-    assert max(map(len, explained.splitlines())) <= 80
-    assert bool(examples) == (words[0] in EXAMPLES and len(words) == 1)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert examples.strip()
 
 
 @pytest.mark.parametrize("example", [example for found in EXAMPLES.values() for example in found])

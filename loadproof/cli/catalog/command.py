@@ -30,7 +30,10 @@ def list_rows(
     kind: Annotated[Kind | None, typer.Argument(help="one table; default: all four")] = None,
     format: TextOrJson = "text",
 ) -> int:
-    """List the rows of the catalog. Figures whose source says so are marked unverified, prices also derived."""
+    """List the rows of the catalog.
+
+    Figures whose source says so are marked unverified, prices also derived.
+    """
     kinds = [kind] if kind else list(KINDS)
     rows = {name: KINDS[name]() for name in kinds}
     if format == "json":
@@ -47,7 +50,10 @@ def show(
     ],
     format: TextOrJson = "text",
 ) -> int:
-    """Show one row in full, or the shape of your own model from its Hugging Face config.json."""
+    """Show one row, or your own model's shape, in full.
+
+    A model of your own is read from its Hugging Face config.json.
+    """
     kind, document = find_row(name)
     if format == "json":
         _print_json({"schema_version": 1, "kind": kind, **document})
@@ -62,9 +68,9 @@ def refresh(
         bool, typer.Option("--write", help="change the rows; default: only show what would change")
     ] = False,
 ) -> int:
-    """Compare rows with the installed SDKs: enumerations (botocore), regions (cfn-lint), images (extra `sagemaker`).
+    """Compare rows with the installed SDKs.
 
-    Exit 1 when they differ.
+    Enumerations (botocore), regions (cfn-lint), images (extra `sagemaker`). Exit 1 when they differ.
     """
     return refresh_rows(write=write)
 
@@ -76,7 +82,10 @@ def audit(
         bool, typer.Option("--strict", help="exit 1 on any finding, not only on what is missing")
     ] = False,
 ) -> int:
-    """Say what the catalog lacks, what is stale, and what is from memory. Exit 1 where the installed SDK knows more."""
+    """Say what is missing, stale, or from memory.
+
+    Exit 1 where the installed SDK knows more.
+    """
     return audit_rows(as_json=format == "json", strict=strict)
 
 

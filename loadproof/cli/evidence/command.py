@@ -69,9 +69,10 @@ def list_runs(
     signers: SignersFile = None,
     format: OneDocument = "text",
 ) -> int:
-    """List the runs kept, the newest first: verdict, age, and whether their profile has changed since.
+    """List the runs kept, the newest first.
 
-    Only a run's small files are read; loadproof verify checks all of it.
+    Verdict, age, and whether their profile has changed since. Only a run's small files are read; loadproof verify
+    checks all of it.
     """
     runs = read_stored(places_of(place or ()))
     profiles = profiles_of(profile, runs)
@@ -92,7 +93,10 @@ def show(
     signers: SignersFile = None,
     format: OneDocument = "text",
 ) -> int:
-    """Show what a run's verdict rests on: objectives, figures and intervals, conditions, versions, hashes, where."""
+    """Show what a run's verdict rests on.
+
+    Objectives, figures and intervals, conditions, versions, hashes, where.
+    """
     found = find_run(run, place or ())
     standing, now = standing_of(found, signers_here(signers)), _now()
     row = Row(found, status_of(found, profiles_of(profile, [found])), standing)
@@ -114,11 +118,11 @@ def compare(
         CompareFormat, typer.Option(help="text for people, json for programs, markdown for a pull request")
     ] = "text",
 ) -> int:
-    """Hold a run to an earlier one: each figure's ratio with its 95% interval, by a bootstrap over requests.
+    """Hold a run to an earlier one.
 
-    The outcome is REGRESSION, NO CHANGE, IMPROVED or INCONCLUSIVE. Exit code: 0 · 1 a regression (--fail-on) · 2 runs
-    that cannot be held against each other · 3 a client that did not offer the load asked for, a place that cannot
-    be read.
+    Each figure's ratio has its 95% interval, by a bootstrap over requests. The outcome is REGRESSION, NO CHANGE,
+    IMPROVED or INCONCLUSIVE. Exit code: 0 · 1 a regression (--fail-on) · 2 runs that cannot be held against each
+    other · 3 a client that did not offer the load asked for, a place that cannot be read.
     """
     runs = [find_run(one, place or ()) for one in (before, after)]
     if runs[0].where == runs[1].where:
@@ -148,9 +152,10 @@ def add(
     ] = False,
     with_report: Annotated[bool, typer.Option("--with-report", help="keep report.html, too")] = False,
 ) -> int:
-    """Keep runs as evidence: <to>/<environment>/<profile>/<run-id>/, requests packed, nothing written over.
+    """Keep runs as evidence.
 
-    A run whose files do not fit together is refused. Exit code: 0 kept, or kept before · 2 refused · 3 could not.
+    In <to>/<environment>/<profile>/<run-id>/, requests packed, nothing written over. A run whose files do not fit
+    together is refused. Exit code: 0 kept, or kept before · 2 refused · 3 could not.
     """
     place, attempts = place_of(to), Complaints()
     for folder in run:
@@ -166,7 +171,9 @@ def sign(
     run: Annotated[list[Path], typer.Argument(help="folders of judged runs")],
     key: Annotated[str, typer.Option(help="file of a private key, or awskms:///ARN of a key in AWS KMS")],
 ) -> int:
-    """Sign runs: who holds this key says that these requests, this verdict and this endpoint are what was measured.
+    """Sign runs with a key.
+
+    Who holds it says that these requests, this verdict and this endpoint are what was measured.
 
     evidence.dsse.json is written; a run that somebody signed gets one more signature. Exit code: 0 signed · 2 a run
     that does not fit together, no such key · 3 KMS refuses.
@@ -197,10 +204,11 @@ def check(
     ] = False,
     format: OneDocument = "text",
 ) -> int:
-    """Check that every profile has a PASS of its own: of the profile as it is now, judged as it says, not too old.
+    """Check that every profile has a PASS of its own.
 
-    The newest run of the profile as it is decides. Where deploy_profiles/signers.yaml lists who may sign, runs that are
-    only claimed do not count. Exit code: 0 all proven · 1 not · 2 bad usage.
+    Of the profile as it is now, judged as it says, not too old. The newest run of the profile as it is decides.
+    Where deploy_profiles/signers.yaml lists who may sign, runs that are only claimed do not count. Exit code: 0 all
+    proven · 1 not · 2 bad usage.
     """
     most = age_limit(max_age)
     profiles = profiles_to_prove(profile)

@@ -55,7 +55,9 @@ def send(
     endpoint_url: EndpointUrl = None,
     format: OneDocument = "text",
 ) -> int:
-    """Queue one prompt or a file of them; with --wait get the answers. The same question is asked once.
+    """Queue one prompt, or a file of them.
+
+    With --wait the answers come back. The same question is asked once.
 
     Exit code: 0 all queued (with --wait: answered) · 1 some not · 2 bad usage or input · 3 could not run ·
     130 interrupted; what was queued stays queued.
@@ -93,7 +95,10 @@ def status(
     endpoint_url: EndpointUrl = None,
     format: OneDocument = "text",
 ) -> int:
-    """What waits, is worked on and was given up, and how fast the consumers may go."""
+    """Show what waits, is worked on, and was given up.
+
+    And how fast the consumers may go.
+    """
     at = deployed(profile, env, endpoint_url)
     sqs, dynamodb = at.client("sqs"), at.client("dynamodb")
     found = status_of(at.places, sqs=sqs, dynamodb=dynamodb, cloudwatch=at.client("cloudwatch"))
@@ -117,7 +122,10 @@ def dlq(
     endpoint_url: EndpointUrl = None,
     format: OneDocument = "text",
 ) -> int:
-    """Dead letters, oldest first: age, key, attempts, reason. They stay where they are."""
+    """List dead letters, oldest first.
+
+    Age, key, attempts and reason of each. They stay where they are.
+    """
     at = deployed(profile, env, endpoint_url)
     letters = _letters(at).look(most=most, with_bodies=bodies, seen=_progress())
     if format == "json":
@@ -137,7 +145,9 @@ def redrive(
     endpoint_url: EndpointUrl = None,
     format: OneDocument = "text",
 ) -> int:
-    """Send dead letters back into the queue; those whose result is there are deleted, for nobody needs them.
+    """Send dead letters back into the queue.
+
+    Those whose result is there are deleted, for nobody needs them.
 
     May be interrupted and repeated: no request is lost by it, and none is answered twice.
 
