@@ -87,7 +87,9 @@ docs: .venv/.dev  ## regenerate schema.json and the reference pages
 
 # The theme prints an advertisement for its successor; what it says is in docs/decisions/0015-docs-site.md.
 site: .venv/.dev  ## build the documentation site into site/, strictly: a broken link ends it
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "site/index.html is built; make docs-serve shows it"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	cd docs && find . -name '*.md' -print0 | tar --create --null --files-from - | tar --extract --directory ../site  # what llms.txt names
+	@echo "site/index.html is built; make docs-serve shows it"
 
 docs-serve: .venv/.dev  ## the documentation site on http://127.0.0.1:8000, rebuilt as pages change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000

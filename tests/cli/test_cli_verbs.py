@@ -60,7 +60,7 @@ def test_the_line_of_a_verb_below_a_verb_is_whole_and_short(words: tuple[str, ..
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_at_80_columns_no_word_is_cut(words: tuple[str, ...]) -> None:
-    """Every word of the help on a wide terminal is a word of it on a narrow one, no line is longer; each has an example."""
+    """Every word of the help on a wide terminal is one on a narrow one, no line is longer, each has an example."""
     narrow, wide = (help_of(words, width) for width in (80, 500))
     _, _, examples = narrow.partition("\nExamples:")
     assert set(wide.split()) == set(narrow.split())
