@@ -57,7 +57,10 @@ def _known() -> Iterator[tuple[str, Path]]:
 
 
 def place_of(given: Path) -> Path:
-    """The folder of an environment or the file of a profile, where it is the name of one; else as it was given."""
+    """The folder of an environment or the file of a profile, where it is the name of one; a path as it was given.
+
+    Raises InputError for a single word that is the name of none, or of several.
+    """
     if os.path.exists(given) or given.suffix:  # noqa: PTH110  never raises
         return given
     from loadproof.profiles.folders import default_folder  # noqa: PLC0415  as above
@@ -66,6 +69,8 @@ def place_of(given: Path) -> Path:
         folder = default_folder() / given
         return folder if folder.is_dir() else named(given) or given
     except InputError:
+        if len(given.parts) == 1:
+            raise
         return given
 
 

@@ -218,3 +218,12 @@ def test_schema_prints_the_generated_file() -> None:
     folder = REPOSITORY / "deploy_profiles"
     assert run("schema", cwd=BAD).stdout == (folder / "schema.json").read_text()
     assert run("schema", "environment", cwd=BAD).stdout == (folder / "environment.schema.json").read_text()
+
+
+def test_a_name_of_several_profiles_is_asked_which(tmp_path: Path) -> None:
+    """As everywhere else, instead of looking for a file of that name."""
+    for environment in ("dev", "prod"):
+        (tmp_path / "deploy_profiles" / environment).mkdir(parents=True)
+        (tmp_path / "deploy_profiles" / environment / "chat.yaml").write_text(CHAT)
+    done = run("check", "chat", cwd=tmp_path)
+    assert done.returncode == 2 and "2 profiles; say which: dev/chat, prod/chat" in done.stderr

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from loadproof.cli.check import formats as check_formats
-from loadproof.cli.profile_names import place_of
+from loadproof.cli.profile_names import complete, place_of
 from loadproof.errors import ExitCode, Problem
 from loadproof.profiles import Checked, check_file, place_in
 from loadproof.profiles.folders import default_folder, files_of
@@ -21,7 +21,11 @@ Format = Literal["text", "json", "sarif"]
 def check(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="files, folders or names; default: deploy_profiles, found upward"),
+        typer.Argument(
+            metavar="[PATH]...",
+            help="files, folders or names; default: deploy_profiles, found upward",
+            autocompletion=complete,
+        ),
     ] = None,
     format: Annotated[Format, typer.Option(help="text for people, json for programs, sarif for code review")] = (
         "text"
