@@ -5,18 +5,19 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from loadproof.errors import InputError
+from loadproof.scaffold.merging import first_text, merged
 from loadproof.scaffold.repository import CiKit, Place
 
 MANIFEST: Final = ".loadproof.json"
 _MAY_BE_THERE: Final = frozenset(("README.md", ".gitignore"))
 _MOST_NAMED: Final = 8
-State = Literal["new", "newer", "both changed", "removed here", "no longer written"]
+State = Literal["new", "newer", "merged", "both changed", "removed here", "no longer written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a newer Loadproof would do to one file. `newer` and `new` may be written; the others are for a person."""
+    """What a newer Loadproof would do to one file: `before` is what stands there, or, where a person must choose, what
+    both sides began with, as far as it is known. `new`, `newer` and `merged` may be written."""
 
     path: str
     state: State
@@ -38,11 +40,11 @@ class Change:
 
     @property
     def may_be_written(self) -> bool:
-        return self.state in ("new", "newer")
+        return self.state in ("new", "newer", "merged")
 
     @property
     def diff(self) -> str:
-        """Unified, from what stands there to what would."""
+        """Unified."""
         before, after = (
             text.decode("utf-8", "replace").splitlines(keepends=True) for text in (self.before, self.after)
         )
@@ -100,16 +102,29 @@ def read_manifest(folder: Path) -> Manifest:
 def changes(folder: Path, manifest: Manifest, files: Mapping[str, bytes]) -> list[Change]:
     """What `files`, as a newer Loadproof writes them, would change in `folder`.
 
-    A file that the team changed, and the newer one did not, is not among them.
+    A file that the team changed, and the newer one did not, is not among them. Where both did, git merges them from
+    what was written first, if the repository's history has that text.
     """
     found = []
     for path in sorted({*files, *manifest.files}):
         now = _read(folder / path)
         after = files.get(path, b"")
-        state = _state(now, manifest.files.get(path), _hash(after) if path in files else None)
-        if state is not None:
+        written = manifest.files.get(path)
+        state = _state(now, written, _hash(after) if path in files else None)
+        if state in ("both changed", "removed here"):
+            found.append(_merged(path, state, now, after, first_text(folder, path, written) if written else None))
+        elif state is not None:
             found.append(Change(path, state, now or b"", after))
     return found
+
+
+def _merged(path: str, state: State, now: bytes | None, after: bytes, base: bytes | None) -> Change:
+    if base is None:
+        return Change(path, state, now or b"", after)
+    together = None if now is None else merged(now, base, after)
+    if now is None or together is None:
+        return Change(path, state, base, after)
+    return Change(path, "merged", now, together)
 
 
 def apply(folder: Path, manifest: Manifest, newer: Place, files: Mapping[str, bytes], found: Sequence[Change]) -> None:
@@ -120,6 +135,24 @@ def apply(folder: Path, manifest: Manifest, newer: Place, files: Mapping[str, by
             _write(folder / change.path, change.after)
     hashes = {path: _hash(content) for path, content in files.items() if path not in left}
     _remember(folder, newer, hashes | {path: manifest.files[path] for path in left if path in manifest.files})
+
+
+def settle(
+    folder: Path, manifest: Manifest, files: Mapping[str, bytes], found: Sequence[Change], paths: Iterable[str]
+) -> Manifest:
+    """Remember that the team has looked at `paths`, and that each is there as it wants it.
+
+    Raises InputError for one that nothing was to be looked at for.
+    """
+    left = [change.path for change in found if not change.may_be_written]
+    if unknown := [path for path in paths if path not in left]:
+        raise InputError(
+            f"--settled {unknown[0]}: expected one of {', '.join(left) or 'none: nothing is left to settle'}"
+        )
+    hashes = {path: digest for path, digest in manifest.files.items() if path not in paths}
+    hashes |= {path: _hash(files[path]) for path in paths if path in files}
+    _remember(folder, manifest.place, hashes)
+    return Manifest(manifest.place, hashes)
 
 
 def _state(now: bytes | None, written: str | None, newer: str | None) -> State | None:

@@ -15,7 +15,10 @@ from loadproof.scaffold import team_files
 
 CiKit = Literal["github", "gitlab", "none"]
 _TEMPLATES: Final = Path(__file__).with_name("templates")
-_SHARED: Final = ("app.py", "cdk.json", "package.json", "package-lock.json", "deploy_profiles/*.json")
+_SHARED: Final = (
+    *("app.py", "cdk.json", "package.json", "package-lock.json", "requirements-uv.txt", "deploy_profiles/*.json"),
+    *("docs/runbook.md", "docs/review-findings.md"),  # where alarms and findings send their readers
+)
 _FOLDERS: Final = ("stacks", "benchmarks", "scripts/ci")
 _WRITTEN: Final = {  # a template -> where it stands
     "Makefile": "Makefile",
@@ -72,6 +75,7 @@ def _own(place: Place) -> Iterator[tuple[str, bytes]]:
     if place.ci == "github":
         for file in (root / "docs" / "ci" / "github").glob("*.yml"):
             yield f".github/workflows/{file.name}", _of_one(file, place.environment)
+        yield ".github/dependabot.yml", (_TEMPLATES / "dependabot.yml").read_bytes()
     elif place.ci == "gitlab":
         yield ".gitlab-ci.yml", _of_one(root / "docs" / "ci" / "gitlab" / "gitlab-ci.yml", place.environment)
 

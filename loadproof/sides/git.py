@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -61,6 +62,10 @@ class Repository:
     def head(self) -> str | None:
         """The commit of the working tree; None before the first one."""
         return self.commit("HEAD")
+
+    def origin(self) -> str | None:
+        """The address that this repository was cloned from, as git keeps it."""
+        return self._asked("config", "--get", "remote.origin.url")
 
     def merge_base(self, base: str, head: str) -> str | None:
         """Where two commits parted; None where their history, as far as it is here, does not meet."""
@@ -236,3 +241,18 @@ def _ask(stream: IO[bytes], ids: Sequence[str]) -> None:
     with suppress(OSError), stream:
         for one in ids:
             stream.write(f"{one}\n".encode())
+
+
+def hosted_at(folder: Path, path: str) -> str | None:
+    """Where a browser finds `path` of the newest commit, by the address of `origin`: on GitHub and GitLab, whose pages
+    have that form. None for any other host, and where `folder` is in no repository."""
+    try:
+        origin = Repository(folder).origin()
+    except (InputError, CouldNotRunError):
+        return None
+    found = re.fullmatch(
+        r"(?:(?:https|ssh)://(?:[^@/]*@)?|[^@/]+@)([\w.-]+)(?::\d+)?[:/](.+?)(?:\.git)?/?", origin or ""
+    )
+    if found is None or not re.search(r"\bgit(hub|lab)\b", found[1]):
+        return None
+    return f"https://{found[1]}/{found[2]}/blob/HEAD/{path}"

@@ -16,7 +16,7 @@ import yaml
 from loadproof.cli.init.first_profile import in_flight_of
 from loadproof.cli.main import run
 from loadproof.errors import InputError
-from loadproof.profiles import check_file, load_profile
+from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.scaffold import repository
 
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
@@ -118,13 +118,40 @@ def test_bad_answers_are_told_and_nothing_is_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_model_that_fits_nowhere_within_the_budget_ends_with_1(
+def test_a_budget_that_is_too_small_is_told_the_least_that_would_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The repository is there all the same: the profile says where the search began."""
-    assert run(["init", str(tmp_path), "--defaults", "--model", "Qwen/Qwen3-8B", "--budget", "0.10"]) == 1
-    assert "nothing in the catalog" in capsys.readouterr().out
-    assert (tmp_path / "deploy_profiles" / "dev" / "qwen3-8b.yaml").is_file()
+    """With 1, and the repository there all the same, as without the budget."""
+    assert run(["init", str(tmp_path / "a"), *SMALL, "--budget", "0.10"]) == 1
+    said = capsys.readouterr().out.split("\n", 1)[1].splitlines()
+    assert run(["init", str(tmp_path / "b"), *SMALL]) == 0
+    without = capsys.readouterr().out.split("\n", 1)[1].splitlines()
+    assert "--budget 0.1 USD an hour" in said[0]
+    assert said[1:] == without
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("git@github.com:acme/endpoints.git", "https://github.com/acme/endpoints/blob/HEAD/docs/runbook.md"),
+        (
+            "https://x:token@gitlab.acme.io/ml/llm/endpoints",
+            "https://gitlab.acme.io/ml/llm/endpoints/blob/HEAD/docs/runbook.md",
+        ),
+        ("ssh://git@github.com:22/acme/endpoints.git", "https://github.com/acme/endpoints/blob/HEAD/docs/runbook.md"),
+        ("https://git-codecommit.us-east-1.amazonaws.com/v1/repos/x", "docs/runbook.md"),
+        ("/srv/git/endpoints.git", "docs/runbook.md"),
+        (None, "docs/runbook.md"),
+    ],
+)
+def test_alarms_of_a_clone_link_its_runbook(origin: str | None, expected: str, tmp_path: Path) -> None:
+    """Without the token that the address may have; a path where the host is not known to show pages so."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    if origin is not None:
+        subprocess.run(["git", "remote", "add", "origin", origin], cwd=tmp_path, check=True)
+    assert run(["init", str(tmp_path), *SMALL]) == 0
+    assert load_environment(tmp_path / "deploy_profiles" / "dev").runbook_url == expected
+    assert (tmp_path / "docs" / "runbook.md").is_file()
 
 
 @pytest.mark.parametrize(("traffic", "p95_ms", "expected"), [("8", 1000, 8), ("2/s", 4000, 8), ("0.1/s", 1000, 1)])
@@ -145,7 +172,7 @@ def test_ordinary_traffic_and_regions_make_a_profile_that_check_takes(options: t
 def test_a_slip_in_the_interview_is_asked_again(tmp_path: Path) -> None:
     """A model that nobody knows, words for milliseconds, less than no traffic: each is told, and nothing is lost."""
     ours, its = pty.openpty()
-    os.write(ours, b"Qwen/Qwen3-0.66B\nQwen/Qwen3-0.6B\nabc\n4000\n-3\n2/s\n")
+    os.write(ours, b"Qwen/Qwen3-0.66B\nQwen/Qwen3-0.6B\nabc\n4000\n-3\n2/s\nmars\neu-west-1\nlots\n0\n")
     done = subprocess.run(
         [sys.executable, "-m", "loadproof", "init", str(tmp_path / "new")],
         stdin=its,
@@ -155,7 +182,13 @@ def test_a_slip_in_the_interview_is_asked_again(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     told = done.stdout + done.stderr
-    for said in ("did you mean Qwen/Qwen3-0.6B", "expected whole milliseconds", "expected requests a second"):
+    for said in (
+        "did you mean Qwen/Qwen3-0.6B",
+        "expected whole milliseconds",
+        "expected requests a second",
+        "expected an AWS region",
+        "expected USD",
+    ):
         assert said in " ".join(told.split())
     assert (tmp_path / "new" / "deploy_profiles" / "dev" / "qwen3-0-6b.yaml").is_file()
 
@@ -225,6 +258,54 @@ def test_an_upgrade_keeps_what_the_team_changed(made: Path, tmp_path: Path, caps
         assert "-ours:\n" in shown.out
         assert "both changed" in shown.err
     assert (folder / "Makefile").read_text() == "ours:\n"
+
+
+def _committed(folder: Path) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+def _with_an_older_makefile(made: Path, folder: Path) -> tuple[str, str]:
+    """Committed with one line less at its end than this version has: (that text, this version's)."""
+    newer = (made / "Makefile").read_text()
+    older = newer[: newer.rstrip("\n").rindex("\n") + 1]
+    _older(folder, "Makefile", older)
+    _committed(folder)
+    return older, newer
+
+
+def test_an_upgrade_merges_what_both_changed(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In different lines, from what the repository's history has."""
+    folder = copy_of(made, tmp_path)
+    older, newer = _with_an_older_makefile(made, folder)
+    (folder / "Makefile").write_text("# ours\n" + older)
+    assert run(["init", str(folder), "--upgrade", "--write"]) == 0
+    assert "1 of them merged" in capsys.readouterr().err
+    assert (folder / "Makefile").read_text() == "# ours\n" + newer
+    assert run(["init", str(folder), "--upgrade"]) == 0
+
+
+def test_a_conflict_shows_what_is_newer_and_ends_when_it_is_settled(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of(made, tmp_path)
+    older, newer = _with_an_older_makefile(made, folder)
+    ours = older[: older.rstrip("\n").rindex("\n") + 1] + "ours\n"
+    (folder / "Makefile").write_text(ours)
+    assert run(["init", str(folder), "--upgrade", "--write"]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    changed = [line for line in shown if line[:1] in "+-" and line[:3] not in ("---", "+++")]
+    assert changed == [f"+{newer.splitlines()[-1]}"]
+    assert run(["init", str(folder), "--upgrade", "--settled", "Makefile"]) == 0
+    assert run(["init", str(folder), "--upgrade"]) == 0
+    assert (folder / "Makefile").read_text() == ours
+
+
+def test_only_what_is_left_can_be_settled(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copy_of(made, tmp_path)
+    assert run(["init", str(folder), "--upgrade", "--settled", "Makefile"]) == 2
+    assert "nothing is left to settle" in capsys.readouterr().err
 
 
 def test_an_upgrade_does_not_bring_back_what_the_team_removed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,20 +14,14 @@ from typing import Annotated
 import typer
 
 from loadproof.capacity import make_plan
-from loadproof.cli.init.first_profile import (
-    Answers,
-    first_profile,
-    in_flight_of,
-    known_model,
-    reasons,
-)
+from loadproof.cli.init.first_profile import Answers, first_profile, reasons
+from loadproof.cli.init.interview import Given, asked
 from loadproof.errors import ExitCode, InputError, Problem, ProfileError
 from loadproof.profiles import check_file, load_profile
-from loadproof.scaffold.kept import apply, changes, read_manifest, write_new
+from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write_new
 from loadproof.scaffold.repository import CiKit, Place, files_of, readme
+from loadproof.sides.git import hosted_at
 from loadproof.terminal import Terminal
-
-_MODEL, _P95_MS, _TRAFFIC = "Qwen/Qwen3-8B", 10_000, "4"  # what is taken where nobody says
 
 
 def init(
@@ -42,7 +36,7 @@ def init(
     budget: Annotated[float | None, typer.Option(metavar="USD", min=0, help="an hour at most, for one copy")] = None,
     lengths: Annotated[str, typer.Option(metavar="IN,OUT", help="tokens of a prompt and of an answer")] = "512,256",
     environment: Annotated[str, typer.Option(help="the first environment")] = "dev",
-    region: Annotated[str, typer.Option(help="where it is deployed")] = "us-east-1",
+    region: Annotated[str | None, typer.Option(help="where it is deployed")] = None,
     account: Annotated[str, typer.Option(help="AWS account of the environment")] = "123456789012",
     accept_eula: Annotated[bool, typer.Option("--accept-eula", help="you have read the model's licence")] = False,
     ci: Annotated[CiKit, typer.Option(help="pipelines for pull requests and deployments")] = "github",
@@ -50,60 +44,28 @@ def init(
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="show what this version would change in DIR, as a diff")
     ] = False,
-    write: Annotated[
-        bool, typer.Option("--write", help="with --upgrade: do it, where the team changed nothing")
-    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="with --upgrade: do it, where nobody has to choose")] = False,
+    settled: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="with --upgrade: you have looked at it, and it is as you want it"),
+    ] = None,
 ) -> int:
     """Write a repository of your own.
 
     App, stacks, pipelines, tests, a first profile.
 
     The planner chooses machine, copies and settings for the model and what it shall hold, and says why. With
-    --upgrade, files that you changed are shown and left alone (exit 1); all others follow with --write.
+    --upgrade, what you changed is merged with what is newer; where both touch the same lines, or where you removed
+    it, it is shown and left alone (exit 1) until you name it with --settled.
     """
     place = Place(version("loadproof"), ci, environment)
-    if write and not upgrade:
-        raise InputError("--write goes with --upgrade; add it, or leave --write out")
+    if (write or settled) and not upgrade:
+        raise InputError(f"{'--write' if write else '--settled'} goes with --upgrade; add it, or leave it out")
     if upgrade:
-        return _upgrade(folder, place, write=write)
-    asked = _asked(model, p95, traffic, defaults=defaults)
-    return _init(folder, place, Answers(*asked, *_tokens(lengths), budget, environment, region, account, accept_eula))
-
-
-def _asked(model: str | None, p95: int | None, traffic: str | None, *, defaults: bool) -> tuple[str, int, int]:
-    """(model, E2E p95 in ms, in flight): as given; the rest as a terminal answers, or by default."""
-    if not defaults and None in (model, p95, traffic):
-        if not sys.stdin.isatty():
-            options = {"--model": model, "--p95": p95, "--traffic": traffic}
-            missing = ", ".join(name for name, given in options.items() if given is None)
-            raise InputError(f"nobody to ask here: give {missing}, or --defaults")
-        model = model or _prompted("Model (Hugging Face id)", _MODEL, known_model)
-        p95 = p95 or int(_prompted("95 in 100 answers whole within (ms)", str(_P95_MS), _milliseconds))
-        within_ms = p95
-        traffic = traffic or _prompted(
-            "Traffic: requests in flight (4) or a second (2/s)", _TRAFFIC, lambda found: in_flight_of(found, within_ms)
-        )
-    p95 = p95 or _P95_MS
-    return model or _MODEL, p95, in_flight_of(traffic or _TRAFFIC, p95)
-
-
-def _prompted(question: str, default: str, check: Callable[[str], object]) -> str:
-    """Asked again until `check` takes it: one slip shall not cost the other answers."""
-
-    def checked(text: str) -> str:
-        try:
-            check(text)
-        except InputError as error:
-            raise typer.BadParameter(str(error)) from None
-        return text
-
-    answer: str = typer.prompt(question, default=default, value_proc=checked)
-    return answer
-
-
-def _milliseconds(text: str) -> None:
-    if not text.strip().isdigit() or int(text) < 1:
-        raise InputError(f"expected whole milliseconds, at least 1, found `{text}`")
+        return _upgrade(folder, place, settled or [], write=write)
+    wanted = asked(Given(model, p95, traffic, budget, region), defaults=defaults)
+    runbook = hosted_at(folder, "docs/runbook.md") if folder.is_dir() else None
+    return _init(folder, place, Answers(wanted, *_tokens(lengths), environment, account, runbook, accept_eula))
 
 
 def _tokens(lengths: str) -> tuple[int, int]:
@@ -120,15 +82,15 @@ def _init(folder: Path, place: Place, answers: Answers) -> int:
         staged = Path(there) / home
         staged.mkdir(parents=True)
         try:
-            file, settled = first_profile(answers, staged)
-            said = [*reasons(settled, answers), *_checked(staged), *_outlook(file)]
+            file, chosen = first_profile(answers, staged)
+            said = [*reasons(chosen, answers.wanted), *_checked(staged), *_outlook(file)]
         except ProfileError as error:
             raise ProfileError(_placed(problem, there) for problem in error.problems) from None
         once = {(home / one.name).as_posix(): one.read_bytes() for one in staged.iterdir()}
     once["README.md"] = readme(answers.environment, profile.as_posix()).encode()
     files = files_of(place)
     kept = write_new(folder, place, files, once)
-    print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.model}:")
+    print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.wanted.model}:")
     if kept:
         said.append(f"left as they are: {', '.join(kept)}")
     for line in said:
@@ -137,7 +99,7 @@ def _init(folder: Path, place: Place, answers: Answers) -> int:
     for command in ("make setup && source .venv/bin/activate", f"npx cdk synth --quiet -c env={answers.environment}"):
         print(f"  {command}")
     print(f"  loadproof plan {profile}")
-    return ExitCode.OK if settled.recommendation.alternative is not None else ExitCode.MISSED
+    return ExitCode.OK if chosen.as_wanted else ExitCode.MISSED
 
 
 def _placed(problem: Problem, there: str) -> Problem:
@@ -157,23 +119,28 @@ def _outlook(file: Path) -> Iterator[str]:
             yield f"plan: {row.name} {row.comparison} {row.bound:,g}: predicted {between}, {row.expected}"
 
 
-def _upgrade(folder: Path, place: Place, *, write: bool) -> int:
+def _upgrade(folder: Path, place: Place, settled: list[str], *, write: bool) -> int:
     """Diffs on standard output, words on standard error."""
     manifest = read_manifest(folder)
     place = replace(manifest.place, version=place.version)
     files = files_of(place)
     found = changes(folder, manifest, files)
+    if settled:
+        manifest = settle(folder, manifest, files, found, settled)
+        found = [change for change in found if change.path not in settled]
     for change in found:
         print(change.diff, end="")
     left = [change for change in found if not change.may_be_written]
     if write:
         apply(folder, manifest, place, files, found)
     done = "written" if write else "to be written (--write)"
+    merged = sum(change.state == "merged" for change in found)
     said = f"{folder}: {manifest.place.version} to {place.version}: {len(found) - len(left)} files {done}"
-    print(said, file=sys.stderr)
+    print(f"{said}, {merged} of them merged with yours" if merged else said, file=sys.stderr)
     for change in left:
         print(
-            f"{folder}{os.sep}{change.path}: {change.state}, left alone: take over by hand what you want",
+            f"{folder}{os.sep}{change.path}: {change.state}, left alone: take over by hand what you want of the diff, "
+            f"then --upgrade --settled {change.path}",
             file=sys.stderr,
         )
     return ExitCode.MISSED if left or (found and not write) else ExitCode.OK

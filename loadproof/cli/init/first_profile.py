@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loadproof import catalog
 from loadproof.advice.alternatives import DEFAULT_GOAL, Alternative
-from loadproof.advice.comparison import Constraints, Settled, settle
+from loadproof.advice.comparison import Constraints, settle
 from loadproof.cli.plan import write as plan_write
 from loadproof.errors import InputError
 from loadproof.profiles import check_file, load_environment, load_profile
@@ -24,24 +24,32 @@ _STARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What is asked for: a model, and what it shall hold. `in_flight` is over all copies."""
+class Wanted:
+    """A model, and what it shall hold. `in_flight` is over all copies; no `usd_per_hour_max` is no limit."""
 
     model: str
     e2e_p95_ms: int
     in_flight: int
+    usd_per_hour_max: float | None
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All that the first profile is made of. `runbook_url` is None where no hub is known to have its page."""
+
+    wanted: Wanted
     input_tokens: int
     output_tokens: int
-    usd_per_hour_max: float | None
     environment: str
-    region: str
     account: str
+    runbook_url: str | None
     accept_eula: bool
 
     @property
     def name(self) -> str:
         """`meta-llama/Llama-3.1-8B-Instruct` -> `llama-3-1-8b-instruct`, as stacks may be called."""
-        plain = re.sub(r"[^a-z0-9]+", "-", self.model.rpartition("/")[2].lower()).strip("-")
+        plain = re.sub(r"[^a-z0-9]+", "-", self.wanted.model.rpartition("/")[2].lower()).strip("-")
         return (plain if plain[:1].isalpha() else f"model-{plain}")[:40].rstrip("-")
 
 
@@ -53,17 +61,32 @@ def in_flight_of(traffic: str, e2e_p95_ms: int) -> int:
     return max(1, ceil(number))
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the profile now has; `alternative` is None where nothing in the catalog will do. `over_budget` says why
+    nothing within the budget does; it is empty where the choice is within."""
+
+    alternative: Alternative | None
+    reason: str
+    over_budget: str = ""
+
+    @property
+    def as_wanted(self) -> bool:
+        return self.alternative is not None and not self.over_budget
+
+
 def environment_text(answers: Answers) -> str:
+    runbook = answers.runbook_url
     return (
         "# yaml-language-server: $schema=../environment.schema.json\n"
         f'account: "{answers.account}"\n'
-        f"region: {answers.region}\n"
-        "tags:\n"
-        f"  environment: {answers.environment}\n"
+        f"region: {answers.wanted.region}\n"
+        + (f"runbook_url: {runbook}\n" if runbook else "# runbook_url: https://…/docs/runbook.md, for alarms to link\n")
+        + f"tags:\n  environment: {answers.environment}\n"
     )
 
 
-def first_profile(answers: Answers, folder: Path) -> tuple[Path, Settled]:
+def first_profile(answers: Answers, folder: Path) -> tuple[Path, Chosen]:
     """Write the environment and the profile into `folder`: machine, copies and settings as the planner chose them.
 
     Raises InputError for a model that the catalog lacks, ProfileError with what `loadproof check` would say.
@@ -72,7 +95,7 @@ def first_profile(answers: Answers, folder: Path) -> tuple[Path, Settled]:
     place.write_text(environment_text(answers), encoding="utf-8")
     environment = load_environment(folder)
     file = folder / f"{answers.name}.yaml"
-    hosting = "plain_variant" if answers.region in catalog.regions_without("inference_components") else ""
+    hosting = "plain_variant" if answers.wanted.region in catalog.regions_without("inference_components") else ""
     for machine, degree in _STARTS:
         file.write_text(_profile_text(answers, machine, degree, hosting), encoding="utf-8")
         if check_file(file).profile is not None:
@@ -80,10 +103,15 @@ def first_profile(answers: Answers, folder: Path) -> tuple[Path, Settled]:
     else:  # what stands in the way of the smallest stands in the way of all
         file.write_text(_profile_text(answers, *_STARTS[0], hosting), encoding="utf-8")
     profile = load_profile(file)
-    settled = settle(profile, DEFAULT_GOAL, Constraints((), answers.usd_per_hour_max), environment)
-    if settled.recommendation.alternative is not None:
+    settled = settle(profile, DEFAULT_GOAL, Constraints((), answers.wanted.usd_per_hour_max), environment)
+    over_budget = ""
+    if settled.recommendation.alternative is None and answers.wanted.usd_per_hour_max is not None:
+        over_budget = settled.recommendation.reason
+        settled = settle(profile, DEFAULT_GOAL, Constraints(), environment)
+    chosen = settled.recommendation
+    if chosen.alternative is not None:
         plan_write.write(plan_write.edit_of(file, profile, settled))
-    return file, settled
+    return file, Chosen(chosen.alternative, chosen.reason, over_budget)
 
 
 def known_model(model_id: str) -> catalog.Architecture:
@@ -100,7 +128,7 @@ def known_model(model_id: str) -> catalog.Architecture:
 
 
 def _profile_text(answers: Answers, machine: str, degree: int, hosting: str) -> str:
-    shape = known_model(answers.model)
+    shape = known_model(answers.wanted.model)
     longest = min(shape.context, 2 * (answers.input_tokens + answers.output_tokens))
     packed = "" if shape.quantization == "none" else f"  quantization: {shape.quantization}\n"
     eula = ", accept_eula: true" if answers.accept_eula else ""
@@ -111,12 +139,13 @@ def _profile_text(answers: Answers, machine: str, degree: int, hosting: str) -> 
         "copies: {min: 1, max: 2, memory_mib_per_copy: 16384}\n"
     )
     metric = "concurrent_requests_per_model" if hosting else "concurrent_requests_per_copy"
-    levels = sorted({1, max(1, answers.in_flight // 2), answers.in_flight})
-    requests = max(32, 3 * answers.in_flight)
+    in_flight = answers.wanted.in_flight
+    levels = sorted({1, max(1, in_flight // 2), in_flight})
+    requests = max(32, 3 * in_flight)
     return f"""# yaml-language-server: $schema=../schema.json
 name: {answers.name}
 model:
-  id: {answers.model}
+  id: {answers.wanted.model}
 {packed}  # Weights in a bucket of yours; `type: hub` with a commit has the deployment stage them.
   source: {{type: s3, s3_uri: "s3://models-{answers.account}/{answers.name}/"{eula}}}
 container:
@@ -125,34 +154,34 @@ container:
 {placed}scaling:
   policies:
     - {{type: target_tracking, metric: {metric}, target: auto}}
-objectives: {{at_concurrency: {answers.in_flight}, e2e_p95_ms: {answers.e2e_p95_ms}, error_rate_max: 0.01}}
+objectives: {{at_concurrency: {in_flight}, e2e_p95_ms: {answers.wanted.e2e_p95_ms}, error_rate_max: 0.01}}
 workload: {{input_tokens: {answers.input_tokens}, output_tokens: {answers.output_tokens}}}
 benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: {requests}}}
 """
 
 
-def reasons(settled: Settled, answers: Answers) -> Iterator[str]:
-    """Three lines: what was chosen, what it is predicted to do, why."""
-    chosen = settled.recommendation.alternative
+def reasons(made: Chosen, wanted: Wanted) -> Iterator[str]:
+    """Three lines: what was chosen, what it is predicted to do, why; before them, that it costs more than allowed."""
+    chosen = made.alternative
     if chosen is None:
-        yield f"nothing in the catalog is predicted to do: {settled.recommendation.reason}"
-        if answers.usd_per_hour_max is not None:
-            yield (
-                f"--budget {answers.usd_per_hour_max:g} allows no more an hour; leave it out to be told what would do; "
-                "the profile is where the search began, whatever it costs"
-            )
+        yield f"nothing in the catalog is predicted to do: {made.reason}; the profile is where the search began"
         return
+    if made.over_budget:
+        yield (
+            f"nothing within --budget {wanted.usd_per_hour_max:g} USD an hour is predicted to do; the profile has the "
+            "least that is:"
+        )
     yield _what(chosen)
     if chosen.e2e_ms is not None and chosen.ttft_ms is not None and chosen.tpot_ms is not None:
         yield (
-            f"predicted at {answers.in_flight} in flight, mean: first token {chosen.ttft_ms.value:,.0f} ms, a token "
+            f"predicted at {wanted.in_flight} in flight, mean: first token {chosen.ttft_ms.value:,.0f} ms, a token "
             f"{chosen.tpot_ms.value:,.1f} ms, answer {chosen.e2e_ms.value:,.0f} ms "
             f"({chosen.e2e_ms.low:,.0f} to {chosen.e2e_ms.high:,.0f}), grade {chosen.grade}"
         )
-    caveat = settled.recommendation.reason.partition(";")[2].strip()
+    caveat = made.reason.partition(";")[2].strip()
     yield (
-        f"why: the least an hour among all that are predicted to keep e2e_p95_ms {answers.e2e_p95_ms:,} "
-        f"at {answers.in_flight} in flight{'; ' + caveat if caveat else ''}"
+        f"why: the least an hour among all that are predicted to keep e2e_p95_ms {wanted.e2e_p95_ms:,} "
+        f"at {wanted.in_flight} in flight{'; ' + caveat if caveat else ''}"
     )
 
 
