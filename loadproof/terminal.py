@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from rich.box import Box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -28,3 +32,42 @@ def labelled(rows: Iterable[tuple[str, str]]) -> Table:
     for label, said in rows:
         table.add_row(Text(label), Text(said))
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A table that breaks no word: where the longest words of its columns do not fit beside each other, each row stands
+    by itself, a line a cell. Only a word that is wider than the terminal is folded."""
+
+    head: Sequence[Text]
+    rows: Sequence[Sequence[Text]]
+    box: Box | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        cells = list(zip(self.head, *self.rows, strict=True))
+        least = [max(_widest(cell.plain.split()) for cell in column) for column in cells]
+        most = [max(_widest(cell.plain.splitlines()) for cell in column) for column in cells]
+        between = 3 if self.box else 2
+        spare = options.max_width - sum(least) - between * (len(cells) - 1) - (2 if self.box else 0)
+        if spare < 0:
+            yield from self._stacked()
+            return
+        table = Table(box=self.box, pad_edge=False, padding=(0, 1) if self.box else (0, between, 0, 0))
+        wanted = sum(most) - sum(least)
+        share = min(1.0, spare / wanted) if wanted else 0.0
+        for name, fewest, all_of_it in zip(self.head, least, most, strict=True):
+            table.add_column(name, width=fewest + int(share * (all_of_it - fewest)), overflow="fold")
+        for row in self.rows:
+            table.add_row(*row)
+        yield table
+
+    def _stacked(self) -> Iterator[RenderableType]:
+        for first, *others in self.rows:
+            yield first
+            for name, cell in zip(self.head[1:], others, strict=True):
+                yield Padding(Text.assemble((f"{name.plain}: ", "dim"), cell, overflow="fold"), (0, 0, 0, 2))
+
+
+def _widest(parts: Iterable[str]) -> int:
+    """In columns of a terminal."""
+    return max(map(cell_len, parts), default=0)

@@ -24,6 +24,18 @@ def test_no_line_is_wider_than_the_terminal(sample: object, width: int) -> None:
     assert max(map(cell_len, written.splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_word_is_cut(width: int) -> None:
+    """Each that stands in a narrow review stands in a wide one; an address too, which is wider than the terminal."""
+    source = "seen 2026; https://example.com/" + "x" * 80 + " (a list)"
+    shown = document(ordinary())
+    for profile in shown["profiles"]:
+        profile["price_source"] = source
+    narrow, wide = (as_text(shown, width=columns) for columns in (width, 400))
+    rules = {word for word in narrow.split() if set(word) <= {"─"}}
+    assert {word for word in set(narrow.split()) - set(wide.split()) - rules if not word.endswith(":")} == set()
+
+
 def test_the_verdict_is_the_first_line() -> None:
     """Mark, word, sentence."""
     first = as_text(document(only_good()), width=200).splitlines()[0]

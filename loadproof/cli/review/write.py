@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +71,7 @@ def _show(document: Document, format: Format) -> None:
     text = formatted(
         document,
         format,
-        width=console.width if console.is_terminal else WIDTH_OF_A_LOG,
+        width=console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH_OF_A_LOG,
         coloured=wants_colour(sys.stdout),
         ascii_only=console.options.ascii_only,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Final
@@ -10,15 +11,14 @@ from typing import Final
 from rich import box
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from loadproof.review import wording
 from loadproof.review.brief import brief_of
 from loadproof.review.shapes import Document, FindingDocument, ProfileDocument
-from loadproof.terminal import Terminal, labelled
+from loadproof.terminal import Columns, Terminal, labelled
+from loadproof.untrusted import with_escapes
 
-WIDE: Final = 100  # columns from which on the table stands beside itself, not below
 MOST_ROWS: Final = 50
 _PADDING: Final = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)  # at a line's end, colours between
 _STYLES: Final = {"break": "bold red", "risk": "red", "warning": "yellow", "info": "dim"}
@@ -41,17 +41,16 @@ def as_text(document: Document, *, width: int = 100, coloured: bool = False, asc
         highlight=False,
         emoji=False,
     )
-    said = _Said(document, wide=width >= WIDE, ascii_only=ascii_only)
-    for part in said.parts():
-        console.print(part)
+    for part in _Said(document, width=console.width, ascii_only=ascii_only).parts():
+        console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
     return _PADDING.sub(lambda found: found[0].replace(" ", ""), written.getvalue())
 
 
 class _Said:
     """The parts in reading order."""
 
-    def __init__(self, document: Document, *, wide: bool, ascii_only: bool) -> None:
-        self._document, self._wide, self._ascii_only = document, wide, ascii_only
+    def __init__(self, document: Document, *, width: int, ascii_only: bool) -> None:
+        self._document, self._width, self._ascii_only = document, width, ascii_only
 
     def parts(self) -> Iterator[RenderableType]:
         document = self._document
@@ -63,7 +62,7 @@ class _Said:
         yield labelled((asked, self._shown(said)) for asked, said in brief_of(document).rows)
         if document["profiles"]:
             yield ""
-            yield from self._overview() if self._wide else self._stacked()
+            yield self._overview()
         for profile in document["profiles"]:
             yield from self._details(profile)
         yield ""
@@ -97,22 +96,10 @@ class _Said:
             "findings": self._line((wording.findings_line(profile) or "none", _STYLES[severity] if severity else "")),
         }
 
-    def _overview(self) -> Iterator[RenderableType]:
+    def _overview(self) -> RenderableType:
         rows = [self._cells(profile) for profile in self._document["profiles"]]
-        table = Table(box=box.ASCII2 if self._ascii_only else box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
-        for column in rows[0]:
-            # What changes is the longest: the others leave it the room.
-            table.add_column(self._line((column, "")), overflow="fold", max_width=None if "what" in column else 24)
-        for row in rows:
-            table.add_row(*row.values())
-        yield table
-
-    def _stacked(self) -> Iterator[RenderableType]:
-        for profile in self._document["profiles"]:
-            cells = self._cells(profile)
-            yield cells.pop("profile")
-            for column, cell in cells.items():
-                yield Padding(self._line((f"{column}: ", "dim")) + cell, (0, 0, 0, 2))
+        looks = box.ASCII2 if self._ascii_only else box.SIMPLE_HEAD
+        return Columns([self._line((column, "")) for column in rows[0]], [list(row.values()) for row in rows], looks)
 
     def _details(self, profile: ProfileDocument) -> Iterator[RenderableType]:
         yield ""
@@ -128,7 +115,7 @@ class _Said:
             costs = [[wording.COST_AT[row["at"]], *wording.cost(row)] for row in profile["costs"]]
             yield from self._table(("cost a month", "before", "after", "difference"), costs)
             if costs and profile["price_source"]:
-                yield self._indented((f"Prices: {profile['price_source']}.", "dim"))
+                yield self._prices(profile["price_source"])
         fields = [
             [row["path"], *("–" if side is None else wording.value(side) for side in (row["before"], row["after"]))]
             for row in profile["fields"]
@@ -141,6 +128,15 @@ class _Said:
 
     def _indented(self, *parts: tuple[str, str], by: int = 2) -> Padding:
         return Padding(self._line(*parts), (0, 0, 0, by))
+
+    def _prices(self, source: str) -> Text:
+        """Broken between words; an address stays whole, however long, so that a terminal lets one follow it."""
+        room, source = self._width - 2, with_escapes(self._shown(source))
+        whole = all(word.startswith("https://") for word in source.split() if len(word) > room)
+        lines = textwrap.wrap(f"Prices: {source}.", room, break_long_words=not whole, break_on_hyphens=False)
+        text = self._line((textwrap.indent("\n".join(lines), "  "), "dim"))
+        text.no_wrap = True
+        return text
 
     def _finding(self, finding: FindingDocument) -> Iterator[RenderableType]:
         mark, word = wording.SEVERITY_MARKS[finding["severity"]]
@@ -169,13 +165,11 @@ class _Said:
         """A table without lines, at most MOST_ROWS rows; nothing for no rows."""
         if not rows:
             return
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for column in head:
-            table.add_column(self._line((column, "dim")), overflow="fold")
-        for row in rows[:MOST_ROWS]:
-            table.add_row(*(self._line((cell, "") if isinstance(cell, str) else cell) for cell in row))
+        cells = [
+            [self._line((cell, "") if isinstance(cell, str) else cell) for cell in row] for row in rows[:MOST_ROWS]
+        ]
         yield ""
-        yield Padding(table, (0, 0, 0, 2))
+        yield Padding(Columns([self._line((column, "dim")) for column in head], cells), (0, 0, 0, 2))
         if len(rows) > MOST_ROWS:
             yield self._indented((f"and {len(rows) - MOST_ROWS:,} more", "dim"))
 
