@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
+from loadproof.cli.profile_names import complete_environment
+
 Format = Literal["text", "json"]
 
 
@@ -22,7 +24,10 @@ OneDocument = Annotated[Format, typer.Option("--format", help="text for people; 
 EndpointUrl = Annotated[
     str | None, typer.Option(help="AWS endpoint URL, for example a local cloud's; default: AWS_ENDPOINT_URL")
 ]
-Env = Annotated[str | None, typer.Option(help="environment; default: the folder the profile lies in")]
+Env = Annotated[
+    str | None,
+    typer.Option(help="environment; default: the folder the profile lies in", autocompletion=complete_environment),
+]
 
 
 def grouped(verb: Callable[..., int]) -> Callable[..., int]:

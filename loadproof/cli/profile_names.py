@@ -40,9 +40,34 @@ def named(given: Path | None) -> Path | None:
 
 
 def complete(incomplete: str) -> list[str]:
-    """Names that begin so, with their environment."""
+    """Profiles' names that begin so, with their environment or without."""
     try:
-        return [name for name, _ in _known() if name.startswith(incomplete)]
+        whole = [name for name, _ in _known()]
+    except InputError:
+        return []
+    short = sorted({name.partition("/")[2] for name in whole})
+    return [name for name in whole if name.startswith(incomplete)] or [
+        name for name in short if name.startswith(incomplete)
+    ]
+
+
+def complete_environment(incomplete: str) -> list[str]:
+    """Environments' names that begin so."""
+    return [name for name in environments() if name.startswith(incomplete)]
+
+
+def complete_place(incomplete: str) -> list[str]:
+    """Names of environments and of profiles that begin so."""
+    return [*complete_environment(incomplete), *complete(incomplete)]
+
+
+def environments() -> list[str]:
+    """Folders of `deploy_profiles` that have an environment.yaml, by name; none where there is no such folder."""
+    from loadproof.profiles.folders import default_folder  # noqa: PLC0415  as below
+    from loadproof.profiles.loader import ENVIRONMENT_FILE  # noqa: PLC0415
+
+    try:
+        return sorted(file.parent.name for file in default_folder().glob(f"*/{ENVIRONMENT_FILE}"))
     except InputError:
         return []
 

@@ -43,7 +43,8 @@ def cdk_of(folder: Path, version: str) -> None:
 
 
 def test_nothing_there(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No Node and no CDK CLI are errors; credentials and region are asked for by AWS alone."""
+    """No Node and no CDK CLI are errors where there is an app; credentials and region are asked for by AWS alone."""
+    (bare / "cdk.json").write_text("{}")
     code, found = looked(capsys)
     assert code == 3
     assert {name: look["state"] for name, look in found.items() if name in ("Node", "CDK CLI")} == {
@@ -102,3 +103,17 @@ def test_the_account_is_asked_only_when_told_to(
     assert found["Account"]["state"] == found["Clock skew"]["state"] == "ok"
     assert found["Bootstrap"]["mend"] == "npx cdk bootstrap aws://123456789012/us-east-1"
     assert found["Account"]["found"].startswith("123456789012 as ")
+
+
+def test_who_only_predicts_needs_no_node(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without an app here, nothing would be synthesized."""
+    code, found = looked(capsys)
+    assert code == 0
+    assert found["Node"]["state"] == found["CDK CLI"]["state"] == "warning"
+
+
+def test_an_environment_names_its_region(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (bare / "deploy_profiles" / "live").mkdir(parents=True)
+    (bare / "deploy_profiles" / "live" / "environment.yaml").write_text('account: "123456789012"\nregion: eu-west-1\n')
+    _, found = looked(capsys)
+    assert (found["Region"]["state"], found["Region"]["found"]) == ("ok", "of the environments here: eu-west-1 (live)")

@@ -50,6 +50,8 @@ def _sure(summary: Summary) -> str:
 def _next(summary: Summary) -> str:
     outcome, profile = summary.verdict.outcome, summary.profile
     named = in_a_command(f"{profile.environment}/{profile.name}" if profile and profile.environment else "PROFILE")
+    if summary.conditions.interrupted:
+        return f"send the rest: `loadproof bench --resume runs/{in_a_command(summary.run_id)}`"
     if outcome == "PASS" and summary.on_twin:
         return f"deploy it to an account, then prove it there: `loadproof bench {named}`"
     if outcome == "PASS":

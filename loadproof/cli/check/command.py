@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from loadproof.cli.check import formats as check_formats
-from loadproof.cli.profile_names import complete, place_of
+from loadproof.cli.profile_names import complete_place, place_of
 from loadproof.errors import ExitCode, Problem
 from loadproof.profiles import Checked, check_file, place_in
 from loadproof.profiles.folders import default_folder, files_of
@@ -24,7 +24,7 @@ def check(
         typer.Argument(
             metavar="[PATH]...",
             help="files, folders or names; default: deploy_profiles, found upward",
-            autocompletion=complete,
+            autocompletion=complete_place,
         ),
     ] = None,
     format: Annotated[Format, typer.Option(help="text for people, json for programs, sarif for code review")] = (

@@ -12,6 +12,7 @@ import typer
 from loadproof.bench.job import new_folder
 from loadproof.cli.demo.children import interrupted_by_signals
 from loadproof.cli.demo.steps import Steps
+from loadproof.cli.profile_names import complete_environment
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.profiles import profile_files
 from loadproof.terminal import Terminal
@@ -20,7 +21,10 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def demo(
-    environment: Annotated[str, typer.Option(help="Folder of deploy_profiles to deploy and benchmark.")] = "dev",
+    environment: Annotated[
+        str,
+        typer.Option(help="Folder of deploy_profiles to deploy and benchmark.", autocompletion=complete_environment),
+    ] = "dev",
     backend: Annotated[
         str | None, typer.Option(help="Base URL of a real model server to stand behind every component.")
     ] = None,

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
@@ -22,8 +23,11 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from loadproof.cli.profile_names import environments
 from loadproof.errors import LoadproofError
 from loadproof.invocation.endpoints import aws_client
+from loadproof.profiles import load_environment
+from loadproof.profiles.folders import default_folder
 
 State = Literal["ok", "warning", "error"]
 LEAST_PYTHON: Final = (3, 11)
@@ -74,7 +78,7 @@ def node() -> Look:
     mend = "nvm install 24"
     version = _said_by("node", "--version")
     if version is None:
-        return Look("Node", "error", "not on the path; synthesis and deployments need it", mend)
+        return Look("Node", _where_an_app_is(), "not on the path; synthesis and deployments need it", mend)
     major = version.lstrip("v").partition(".")[0]
     if not major.isdigit() or int(major) < LEAST_NODE:
         return Look("Node", "error", f"{version}; {LEAST_NODE} or newer is needed", mend)
@@ -89,11 +93,16 @@ def cdk() -> Look:
     found = next((one for folder in (here, *here.parents) if (one := _cdk_in(folder)).exists()), None)
     mend = "npm ci" if (here / "package-lock.json").exists() else f"npm install aws-cdk@{CDK_MAJOR}"
     if found is None:
-        return Look("CDK CLI", "error", "no node_modules/aws-cdk here or above; deployments need it", mend)
+        return Look("CDK CLI", _where_an_app_is(), "no node_modules/aws-cdk here or above; deployments need it", mend)
     version = str(json.loads(found.read_text(encoding="utf-8")).get("version", "of no version"))
     if version.partition(".")[0] != CDK_MAJOR:
         return Look("CDK CLI", "error", f"{version} refuses what aws-cdk-lib {CDK_MAJOR} writes", mend)
     return Look("CDK CLI", "ok", version)
+
+
+def _where_an_app_is() -> State:
+    """What a lack means that synthesis and deployments alone feel: no error where there is no app to synthesize."""
+    return "error" if Path("cdk.json").is_file() else "warning"
 
 
 def _cdk_in(folder: Path) -> Path:
@@ -143,10 +152,22 @@ def _local_cloud() -> Look | None:
 
 def region() -> Look:
     found = boto3.Session().region_name
-    if found is None:
+    own = ", ".join(f"{region} ({name})" for name, region in _regions().items())
+    if found is None and not own:
         said = "none; an environment.yaml names its own, other AWS tools ask for it"
         return Look("Region", "warning", said, "export AWS_REGION=us-east-1")
-    return Look("Region", "ok", found)
+    return Look("Region", "ok", "; ".join(filter(None, (found, own and f"of the environments here: {own}"))))
+
+
+def _regions() -> dict[str, str]:
+    """By the name of each environment here, or in a folder above, whose file is right."""
+    regions = {}
+    for name in environments():
+        with suppress(LoadproofError):
+            folder = default_folder()
+            if folder.absolute().parent in (here := Path.cwd(), *here.parents):
+                regions[name] = load_environment(folder / name).region
+    return regions
 
 
 def clock() -> Look:
@@ -207,9 +228,9 @@ def open_files() -> Look:
 def account(qualifier: str) -> Iterator[Look]:
     """Who AWS says we are, whether its clock is ours, and whether `cdk bootstrap` was run; asks STS and SSM, once each.
 
-    `qualifier`: of the bootstrap, as cdk.json has it.
+    In the region that is set, else the first environment's here. `qualifier`: of the bootstrap, as cdk.json has it.
     """
-    where = boto3.Session().region_name
+    where = boto3.Session().region_name or next(iter(_regions().values()), None)
     url = os.environ.get("AWS_ENDPOINT_URL") or None
     if where is None:
         yield Look("Account", "error", "no region to ask in", "export AWS_REGION=us-east-1")

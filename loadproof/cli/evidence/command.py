@@ -34,6 +34,7 @@ from loadproof.cli.evidence.text import (
 from loadproof.cli.options import OneDocument
 from loadproof.cli.outputs import Tolerance
 from loadproof.cli.printing import print_json, say
+from loadproof.cli.profile_names import complete_place
 from loadproof.cli.signers import SignersFile, signers_here
 from loadproof.errors import ExitCode, InputError
 
@@ -194,7 +195,10 @@ def _sign(folder: Path, key: SigningKey) -> bool:
 @app.command()
 def check(
     profile: Annotated[
-        list[Path] | None, typer.Argument(help="profiles or folders of them; default: all of deploy_profiles")
+        list[Path] | None,
+        typer.Argument(
+            help="profiles or folders of them; default: all of deploy_profiles", autocompletion=complete_place
+        ),
     ] = None,
     place: Places = None,
     signers: SignersFile = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from loadproof.bench.evidence.places import PLAN, places_of
 from loadproof.bench.evidence.status import TreeProfile
 from loadproof.bench.evidence.store import StoredRun, read_stored
+from loadproof.cli.profile_names import place_of
 from loadproof.errors import InputError, ProfileError
 from loadproof.profiles import load_profile
 from loadproof.profiles.folders import default_folder, files_of
@@ -70,12 +71,13 @@ def profiles_to_prove(paths: Sequence[Path] | None) -> tuple[TreeProfile, ...]:
     return tuple(_read(file) for file in _profile_files(paths))
 
 
-def _profile_files(paths: Sequence[Path] | None) -> list[Path]:
-    missing = [path for path in paths or () if not path.exists()]
+def _profile_files(given: Sequence[Path] | None) -> list[Path]:
+    paths = [place_of(path) for path in given or ()]
+    missing = [path for path in paths if not path.exists()]
     if missing:
         raise InputError("\n".join(f"{path}: not found; name a profile or a folder of them" for path in missing))
     files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(path)))
-    named = set(paths or ())
+    named = set(paths)
     stray = [file for file in files if file in named and not (file.parent / _ENVIRONMENT).is_file()]
     if stray:
         raise InputError("\n".join(f"{file}: lies in no environment (no {_ENVIRONMENT} beside it)" for file in stray))

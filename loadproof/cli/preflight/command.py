@@ -14,7 +14,7 @@ import typer
 from loadproof.bench.connect import service_url
 from loadproof.cli.options import EndpointUrl, Env
 from loadproof.cli.preflight.formats import as_json, as_text
-from loadproof.cli.profile_names import place_of
+from loadproof.cli.profile_names import complete_place, place_of
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.invocation.endpoints import Client, aws_client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account
@@ -49,7 +49,11 @@ class FailOn(StrEnum):
 def preflight(
     place: Annotated[
         str,
-        typer.Argument(metavar="PROFILE|ENVIRONMENT", help="a profile's or an environment's file, folder or name"),
+        typer.Argument(
+            metavar="PROFILE|ENVIRONMENT",
+            help="a profile's or an environment's file, folder or name",
+            autocompletion=complete_place,
+        ),
     ],
     env: Env = None,
     endpoint_url: EndpointUrl = None,
