@@ -64,7 +64,7 @@ def complete_place(incomplete: str) -> list[str]:
 def environments() -> list[str]:
     """Folders of `deploy_profiles` that have an environment.yaml, by name; none where there is no such folder."""
     from loadproof.profiles.folders import default_folder  # noqa: PLC0415  as below
-    from loadproof.profiles.loader import ENVIRONMENT_FILE  # noqa: PLC0415
+    from loadproof.profiles.loader import ENVIRONMENT_FILE  # noqa: PLC0415  as below
 
     try:
         return sorted(file.parent.name for file in default_folder().glob(f"*/{ENVIRONMENT_FILE}"))
