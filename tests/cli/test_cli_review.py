@@ -104,6 +104,18 @@ def test_two_runs_write_the_same_bytes(
     assert str(project.root).encode() not in outputs[0]
 
 
+def test_a_page_is_never_poured_onto_a_terminal(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--format html` alone: a file there, and its name."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run(["review", "main", "branch", "--format", "html"]) == 0
+    assert Path("review.html").read_text().startswith("<!doctype html>")
+    printed = capsys.readouterr().out
+    assert "review.html" in printed
+    assert "<" not in printed
+
+
 def test_the_cache_is_used_unless_told_otherwise(project: Project) -> None:
     """Two processes, then none, then two again."""
     counts = []

@@ -48,7 +48,7 @@ def review(
         ),
     ] = None,
     format: Annotated[
-        Format | None, typer.Option(help="what is written; default: by the file's ending, text on a terminal")
+        Format | None, typer.Option(help="what is written; default: by the file's ending, else text; html on a terminal is review.html")
     ] = None,
     output: Annotated[
         list[Path] | None,
@@ -99,7 +99,7 @@ def review(
     made = _made(base, head, _choice(context or []), evidence or [], trust, cache=cache, direct=direct)
     write(document(made, docs=docs or DOCS_PAGE), targets)
     verdict = verdict_of(made)
-    if output:  # a log should still say how it went
+    if targets[0][0] is not None:  # a log should still say how it went
         print(with_escapes(verdict.line))
     return _exit_code(verdict.worst, fail_on)
 

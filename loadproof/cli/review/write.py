@@ -17,7 +17,7 @@ from loadproof.review.shapes import Document
 from loadproof.terminal import Terminal
 
 WIDTH_OF_A_LOG: Final = 120  # columns
-
+PAGE: Final = Path("review.html")  # what `--format html` writes where it would pour markup onto a terminal
 
 _BY_ENDING: Final[dict[str, Format]] = {
     ".md": "markdown",
@@ -34,7 +34,7 @@ Target = tuple[Path | None, Format]  # None is standard output
 def targets_of(format: Format | None, outputs: Sequence[Path]) -> list[Target]:
     """What to write where, refused before anything is synthesized. Raises InputError with every problem."""
     if not outputs:
-        return [(None, format or "text")]
+        return [(PAGE if format == "html" and sys.stdout.isatty() else None, format or "text")]
     targets: list[Target] = []
     problems = []
     for path in outputs:
@@ -63,6 +63,8 @@ def write(document: Document, targets: Sequence[Target]) -> None:
             write_page(formatted(document, format), path)
         else:
             write_file(path, formatted(document, format, width=WIDTH_OF_A_LOG), "--output")
+        if path is PAGE:  # nobody named it: say where it is
+            print(path)
 
 
 def _show(document: Document, format: Format) -> None:
