@@ -135,7 +135,7 @@ def _level(plan: Plan, at: int, *, wide: bool) -> dict[str, str]:
         **_judged(plan, level),
     }
     row |= {
-        "% queue,\nprefill,\ndecode": f"{shares.queue:.0%} {shares.prefill:.0%} {shares.decode:.0%}".replace("%", ""),
+        "% queue\nprefill\ndecode": f"{shares.queue:.0%} {shares.prefill:.0%} {shares.decode:.0%}".replace("%", ""),
         "tokens\n/s": f"{level.output_tokens_per_s:,.0f}",
     }
     if wide:
