@@ -208,10 +208,14 @@ def _arm(shape: Either, node: Node) -> Shape:
         is_number = isinstance(node, Scalar) and type(node.value) in (int, float)
         is_word = isinstance(node, Scalar) and isinstance(node.value, str)
         fits_number = is_number and isinstance(arm, Number)
-        fits_word = is_word and (isinstance(arm, Text) or (isinstance(arm, OneOf) and not _reads_as_number(node)))
+        fits_word = is_word and isinstance(arm, (Text, OneOf)) and (not _reads_as_number(node) or _takes(arm, node))
         if fits_map or fits_number or fits_word:
             return arm
     return shape.arms[0]
+
+
+def _takes(arm: Text | OneOf, node: Node) -> bool:
+    return isinstance(node, Scalar) and isinstance(arm, Text) and _fits(arm, str(node.value))
 
 
 def _reads_as_number(node: Node) -> bool:
@@ -375,6 +379,8 @@ def _addition(name: str, shape: Shape) -> str:
             return f"add `{name}:` with {' and '.join(needed)}" if needed else f"add `{name}: {{}}`"
         case Tagged():
             return f"add `{name}:` with `{shape.key}`"
+        case Either():
+            return _addition(name, shape.arms[0])
         case Text(form=None) | ListOf():
             return f"add `{name}:`"
         case _:
@@ -393,7 +399,5 @@ def _example(shape: Shape) -> str:
             return "true"
         case OneOf():
             return str(shape.allowed[0])
-        case Either():
-            return _example(shape.arms[0])
         case _:
             return "…"

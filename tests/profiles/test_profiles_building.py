@@ -14,11 +14,13 @@ from profiles_samples import CHAT, GOOD
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from loadproof.bench.from_profile import loads_of
 from loadproof.profiles.building import WRONG, build_part
 from loadproof.profiles.checks import RULES, check_rules
 from loadproof.profiles.loader import check_file
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
+from loadproof.profiles.schema.proving import TokenDistribution
 from loadproof.profiles.shapes import fields_of, shape_of
 from loadproof.profiles.tree import Problems
 
@@ -227,6 +229,58 @@ def test_levels_take_the_forms_that_the_option_takes(tmp_path: Path, written: st
     profile = check_file(file).profile
     assert isinstance(profile, Profile)
     assert profile.benchmark.concurrency == levels
+
+
+@pytest.mark.parametrize(
+    ("written", "counts"),
+    [
+        ("normal:512:64", TokenDistribution(distribution="normal", mean=512.0, stddev=64.0)),
+        ("lognormal:512:700", TokenDistribution(distribution="lognormal", mean=512.0, stddev=700.0)),
+        ("uniform:128:1024", TokenDistribution(distribution="uniform", min=128, max=1024)),
+        ("256", 256),
+    ],
+)
+def test_lengths_take_the_forms_that_the_options_take(tmp_path: Path, written: str, counts: object) -> None:
+    """A number, and distributions as text."""
+    file = tmp_path / "chat.yaml"
+    file.write_text(f"{CHAT.partition('workload:')[0]}workload: {{input_tokens: {written}, output_tokens: 8}}\n")
+    profile = check_file(file).profile
+    assert isinstance(profile, Profile)
+    assert profile.workload.input_tokens == counts
+
+
+def test_a_workload_may_be_its_name_alone(tmp_path: Path) -> None:
+    """As `--workload classify-256-32`: 256 tokens in, 32 out."""
+    file = tmp_path / "chat.yaml"
+    file.write_text(f"{CHAT.partition('workload:')[0]}workload: classify-256-32\n")
+    profile = check_file(file).profile
+    assert isinstance(profile, Profile)
+    assert (profile.workload.name, profile.workload.input_tokens) == ("classify-256-32", 256)
+
+
+@pytest.mark.parametrize(
+    ("written", "loads"),
+    [
+        ("rate: 1..6", [("poisson", rate, 32) for rate in (1.0, 2.0, 4.0, 6.0)]),
+        ('rate: "1,2.5"', [("poisson", 1.0, 32), ("poisson", 2.5, 32)]),
+        ("rate: [0.5]", [("poisson", 0.5, 32)]),
+        ('phases: ["process=constant,requests_per_s=2,requests=90"]', [("constant", 2.0, 90)]),
+    ],
+)
+def test_open_levels_take_the_forms_that_the_options_take(tmp_path: Path, written: str, loads: object) -> None:
+    """Rates as `--rate` takes them, each a Poisson level of requests_per_level; phases as `--phase` takes them."""
+    file = tmp_path / "chat.yaml"
+    file.write_text(f"{CHAT}benchmark: {{{written}}}\n", encoding="utf-8")
+    profile = check_file(file).profile
+    assert isinstance(profile, Profile)
+    assert [(load.process, load.requests_per_s, load.requests) for load in loads_of(profile, file)] == loads
+
+
+def test_rates_and_phases_together_are_refused(tmp_path: Path) -> None:
+    """Either would be dropped in silence."""
+    file = tmp_path / "chat.yaml"
+    file.write_text(f'{CHAT}benchmark: {{rate: 2, phases: ["concurrency=4,requests=9"]}}\n', encoding="utf-8")
+    assert "LP255 benchmark.rate: both `rate` and `phases` are given" in str(check_file(file).problems[0])
 
 
 def test_a_workload_whose_name_is_wrong_is_told_and_no_rule_asks_for_its_sizes(tmp_path: Path) -> None:

@@ -48,7 +48,10 @@ def review(
         ),
     ] = None,
     format: Annotated[
-        Format | None, typer.Option(help="what is written; default: by the file's ending, else text; html on a terminal is review.html")
+        Format | None,
+        typer.Option(
+            help="what is written; default: by the file's ending, else text; html on a terminal is review.html"
+        ),
     ] = None,
     output: Annotated[
         list[Path] | None,

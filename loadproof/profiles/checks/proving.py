@@ -24,6 +24,8 @@ _NEEDS_STREAM: Final = ("ttft", "itl", "tpot")
     mend="Give each phase what its process needs, and nothing that belongs to another.",
 )
 def phases(subject: Subject) -> Iterator[Found]:
+    if subject.profile.benchmark.rate is not None:
+        yield Found(("benchmark", "rate"), "both `rate` and `phases` are given", "delete one of them")
     for number, phase in enumerate(subject.profile.benchmark.phases):
         for problem in problems_of(Load(**{name: getattr(phase, name) for name in type(phase).model_fields})):
             found, mend = problem.split("; ")

@@ -1,6 +1,6 @@
 """The whole profile, and what only Bedrock has."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -8,7 +8,7 @@ from loadproof.profiles.schema.calibration import Calibration
 from loadproof.profiles.schema.container import Container
 from loadproof.profiles.schema.endpoint import Adapter, Copies, Endpoint
 from loadproof.profiles.schema.model import Model
-from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives, Workload
+from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives, Workload, WorkloadName
 from loadproof.profiles.schema.scaling import Scaling
 from loadproof.vocabulary import Acknowledged, Fraction, Name, Part, PositiveInt
 
@@ -53,6 +53,12 @@ class Component(Part):
     adapters: tuple[Adapter, ...] = ()
 
 
+if TYPE_CHECKING:
+    Shape = Workload  # once it is read
+else:
+    Shape = Workload | WorkloadName
+
+
 class Profile(Part):
     """One LLM endpoint: what `cdk deploy` provisions and `loadproof bench` proves."""
 
@@ -69,7 +75,10 @@ class Profile(Part):
     bedrock: Bedrock | None = None
     buffer: Buffer | None = None
     objectives: Objectives
-    workload: Workload
+    workload: Shape = Field(
+        description="what requests look like, or the name of a published shape; with a dataset, lengths are what "
+        "the planner reckons with"
+    )
     benchmark: Benchmark = Field(default_factory=Benchmark.model_construct)
     calibration: Calibration | None = Field(
         default=None, description="calibration file from `loadproof calibrate`, relative to this one"
@@ -78,3 +87,9 @@ class Profile(Part):
         default_factory=dict,
         description="rules over templates (docs/template-checks.md) accepted here, each with the reason",
     )
+
+    def model_post_init(self, context: object) -> None:
+        """The workload, where only its name is given."""
+        named = self.__dict__.get("workload")
+        if isinstance(named, str):
+            self.__dict__["workload"] = Workload.model_construct({"name"}, name=named)

@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from loadproof.profiles.schema.short import (
+    ShortLevels,
+    ShortPhase,
+    ShortRates,
+    ShortTokens,
+    levels_of,
+    phase_of,
+    tokens_of,
+)
 from loadproof.profiles.workloads import NAMED_WORKLOADS
 from loadproof.vocabulary import Form, Part, PositiveInt, PositiveNumber
 
@@ -17,30 +26,7 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 if TYPE_CHECKING:
     Levels = tuple[int, ...]  # once it is read
 else:
-    Levels = (
-        Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=32)]
-        | PositiveInt
-        | Annotated[
-            str,
-            StringConstraints(pattern=r"^[1-9][0-9]{0,5}((, ?[1-9][0-9]{0,5}){0,31}|\.\.[1-9][0-9]{0,5})$"),
-            Form("levels such as 1,2,4, or 1..64, which doubles", '"1,2,4"'),
-        ]
-    )
-
-
-def _levels(given: tuple[int, ...] | int | str) -> tuple[int, ...]:
-    """`8`, `1,2,4` and `1..64` (which doubles) as the levels they stand for."""
-    if isinstance(given, tuple):
-        return given
-    lowest, _, highest = str(given).partition("..")
-    if not highest:
-        return tuple(int(level) for level in lowest.split(","))
-    levels = [int(lowest)]
-    if int(highest) < levels[-1]:  # said to be out of order, as any list is
-        return (*levels, int(highest))
-    while levels[-1] < int(highest):
-        levels.append(min(2 * levels[-1], int(highest)))
-    return tuple(levels)
+    Levels = Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=32)] | PositiveInt | ShortLevels
 
 
 CallbackArn = Annotated[
@@ -134,6 +120,12 @@ class TokenDistribution(Part):
             self.__dict__.update(mean=fmean(values), min=min(values), max=max(values))
 
 
+if TYPE_CHECKING:
+    Tokens = int | TokenDistribution  # once they are read
+else:
+    Tokens = PositiveInt | TokenDistribution | ShortTokens
+
+
 class Arrivals(Part):
     """When requests are sent: closed (a fixed number in flight) or open (a rate, or a recorded trace)."""
 
@@ -162,8 +154,11 @@ class Workload(Part):
     name: WorkloadName | None = Field(
         default=None, description="a published shape of requests, in place of input_tokens and output_tokens"
     )
-    input_tokens: PositiveInt | TokenDistribution = Field(default=_OF_ITS_NAME)
-    output_tokens: PositiveInt | TokenDistribution = Field(default=_OF_ITS_NAME)
+    input_tokens: Tokens = Field(
+        default=_OF_ITS_NAME,
+        description="256, a distribution, or one as text: normal:512:64",
+    )
+    output_tokens: Tokens = Field(default=_OF_ITS_NAME, description="in the same forms")
     paired_lengths: bool = Field(
         default=False,
         description="of two empirical distributions: the first prompt goes with the first answer, and so on; otherwise "
@@ -203,11 +198,14 @@ class Workload(Part):
         return self
 
     def model_post_init(self, context: object) -> None:
-        """The sizes of a named workload, where none are given."""
+        """The sizes of a named workload, where none are given; those given as text as what they stand for."""
         named = NAMED_WORKLOADS.get(self.__dict__.get("name") or "")
         for side in ("input_tokens", "output_tokens"):
-            if named is not None and self.__dict__.get(side) is None:
+            given = self.__dict__.get(side)
+            if named is not None and given is None:
                 self.__dict__[side] = getattr(named, side)
+            elif isinstance(given, str):
+                self.__dict__[side] = TokenDistribution.model_construct(None, **tokens_of(given))
 
 
 class Phase(Part):
@@ -222,6 +220,16 @@ class Phase(Part):
     trace: str | None = None
     requests: PositiveInt | None = None
     duration_s: PositiveNumber | None = None
+
+
+if TYPE_CHECKING:
+    Phases = tuple[Phase, ...]  # once they are read
+    Rates = tuple[float, ...] | None
+else:
+    Phases = Annotated[tuple[Phase | ShortPhase, ...], Field(max_length=64)]
+    Rates = (
+        Annotated[tuple[PositiveNumber, ...], Field(min_length=1, max_length=32)] | PositiveNumber | ShortRates | None
+    )
 
 
 class Benchmark(Part):
@@ -243,8 +251,15 @@ class Benchmark(Part):
         default=None,
         description="longest wait for the last answers of an open or timed level; what is left counts as unfinished",
     )
-    phases: Annotated[tuple[Phase, ...], Field(max_length=64)] = Field(
-        default=(), description="levels one after another (step, soak, ramp), in place of `concurrency`"
+    rate: Rates = Field(
+        default=None,
+        description="requests per second, an open level each, in place of `concurrency`: [1, 2.5], as text 1,2.5, or "
+        "1..64 doubling",
+    )
+    phases: Phases = Field(
+        default=(),
+        description="levels one after another (step, soak, ramp), in place of `concurrency`; each a map, or as text "
+        "process=gamma,requests_per_s=2,requests=90",
     )
     warmup_requests: Annotated[int, Field(ge=0)] = 4
     request_timeout_s: PositiveNumber = 120
@@ -274,5 +289,14 @@ class Benchmark(Part):
     timezone: str = "UTC"
 
     def model_post_init(self, context: object) -> None:
-        """The levels, however they were written."""
-        self.__dict__["concurrency"] = _levels(self.concurrency)
+        """The levels, however they were written; rates as the phases they stand for, unless both are given."""
+        own = self.__dict__
+        own["concurrency"] = levels_of(own["concurrency"])
+        own["phases"] = tuple(
+            Phase.model_construct(None, **phase_of(one)) if isinstance(one, str) else one for one in own["phases"]
+        )
+        if own["rate"] is not None and not own["phases"]:
+            ends = {"duration_s": self.duration_s} if self.duration_s else {"requests": self.requests_per_level}
+            rates = map(float, levels_of(own["rate"]))
+            own["phases"] = tuple(Phase(process="poisson", requests_per_s=rate, **ends) for rate in rates)
+            own["rate"] = None
