@@ -4,6 +4,8 @@ Runs in the `workflow_run` that follows the review, in two jobs. The review itse
 whatever it left behind is a stranger's: an archive of limited size, of which two files are read, none executed, and
 none unpacked. `fetch FOLDER`, with a token that may only read, puts the review's document there, which this branch's
 own `loadproof review --from` checks and writes out; what that wrote `publish` publishes, with a token that may write.
+`comment` publishes what the same run reviewed before, in a job of its own, as the action does: for a pull request of
+this repository's own branches, whose authors may write here anyway; a fork's token cannot.
 Which pull request it is about is believed only if GitHub says the same of the run: its head commit, repository and
 branch.
 
@@ -21,7 +23,7 @@ import re
 import sys
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +62,8 @@ def main() -> int:
         what, *folder = sys.argv[1:]
         if what == "fetch":
             print(fetch(github, event["workflow_run"], Path(folder[0])))
+        elif what == "comment":
+            print(comment(github, event.get("pull_request"), int(os.environ["GITHUB_RUN_ID"])))
         else:
             print(publish(github, event["workflow_run"], int(os.environ["GITHUB_RUN_ID"])))
     except RefusedError as refusal:
@@ -99,6 +103,24 @@ def publish(github: GitHub, run: dict[str, Any], here: int) -> str:
         raise RefusedError(f"the review of {run['head_sha']} claims to be of pull request {left.number}, and is not")
     if pull["head"]["sha"] != run["head_sha"]:
         return f"pull request {left.number} has moved on from {run['head_sha']}: its next review will tell"
+    return _shown(github, left, run)
+
+
+def comment(github: GitHub, pull: dict[str, Any] | None, here: int) -> str:
+    """What the run `here`, of the pull request itself, reviewed. Raises RefusedError and ApiError."""
+    if pull is None:
+        raise RefusedError("command comment goes with `on: pull_request`; this run is of another event")
+    if pull["head"]["repo"] is None or pull["head"]["repo"]["full_name"] != github.repository:
+        return "::warning::a fork's token may not comment: copy review.yml and review-comment.yml, which can"
+    where = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{github.repository}/actions/runs/{here}"
+    archive = _archive(github, here, LEFT)
+    if archive is None:
+        return f"::warning::the review {where} left nothing to show; its log says why"
+    left = replace(read(archive), number=int(pull["number"]))
+    return _shown(github, left, {"head_sha": pull["head"]["sha"], "html_url": where})
+
+
+def _shown(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
     said = _comment(github, left, run)
     return f"{said}; {_code_scanning(github, left, run)}"
 

@@ -46,12 +46,20 @@ class FakeGitHub:
         }
         return {"workflow_run": run}
 
+    def own_event(self, repository: str = REPOSITORY) -> dict[str, Any]:
+        """Of a run of the pull request itself, from a branch of `repository`."""
+        return {"pull_request": {"number": 12, "head": {"sha": HEAD, "repo": {"full_name": repository}}}}
+
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], body: Any) -> tuple[int, Any]:
         """(status, JSON); a text is a redirect."""
         if found := re.fullmatch(r"/actions/runs/(500|600)/artifacts", path):
-            name = "loadproof-review" if found[1] == "500" else "loadproof-rendered"
-            artifact = {"id": 9, "name": name, "expired": False, "size_in_bytes": len(self.archive)}
-            return 200, {"artifacts": [artifact] if self.archive else []}
+            names = ["loadproof-review"] if found[1] == "500" else ["loadproof-rendered", "loadproof-review"]
+            artifacts = [
+                {"id": 9, "name": name, "expired": False, "size_in_bytes": len(self.archive)}
+                for name in names
+                if query["name"] == [name]
+            ]
+            return 200, {"artifacts": artifacts if self.archive else []}
         if path == "/actions/artifacts/9/zip":
             return 302, f"{self.url}/storage?signature=1"
         if found := re.fullmatch(r"/pulls/(\d+)", path):

@@ -26,9 +26,11 @@ def github() -> Iterator[FakeGitHub]:
         yield served
 
 
-def publish(github: FakeGitHub, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def publish(
+    github: FakeGitHub, tmp_path: Path, *arguments: str, told_of: dict[str, object] | None = None
+) -> subprocess.CompletedProcess[str]:
     event = tmp_path / "event.json"
-    event.write_text(json.dumps(github.event()), encoding="utf-8")
+    event.write_text(json.dumps(told_of or github.event()), encoding="utf-8")
     told = {
         "GITHUB_API_URL": github.url,
         "GITHUB_EVENT_PATH": str(event),
@@ -214,3 +216,26 @@ def test_github_out_of_reach_is_exit_3(github: FakeGitHub, tmp_path: Path) -> No
     ended = publish(github, tmp_path)
     assert (ended.returncode, ended.stderr) == (3, "")
     assert "503" in ended.stdout
+
+
+def test_the_same_run_may_comment(github: FakeGitHub, tmp_path: Path) -> None:
+    """On the pull request that the event names, whatever number the review left."""
+    github.archive = left(pull_request_txt="13\n", review_md="## 1 break\n")
+    assert publish(github, tmp_path, "comment", told_of=github.own_event()).returncode == 0
+    assert "POST /issues/12/comments" in github.calls
+    [made] = github.comments
+    assert made["body"].startswith(f"{MARKER}\n## 1 break\n")
+
+
+def test_a_forks_run_is_told_what_can_comment(github: FakeGitHub, tmp_path: Path) -> None:
+    """Its token may not write: nothing is asked of the API, and the job stays green."""
+    said = publish(github, tmp_path, "comment", told_of=github.own_event("stranger/endpoints"))
+    assert (said.returncode, github.calls) == (0, [])
+    assert "review-comment.yml" in said.stdout
+
+
+def test_another_event_cannot_comment(github: FakeGitHub, tmp_path: Path) -> None:
+    """A push has no pull request."""
+    said = publish(github, tmp_path, "comment", told_of={"ref": "refs/heads/main"})
+    assert said.returncode == 1
+    assert "on: pull_request" in said.stdout

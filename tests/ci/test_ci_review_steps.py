@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 import yaml
@@ -165,10 +166,32 @@ def test_the_comment_is_what_was_reviewed(reviewed: tuple[Runner, int], tmp_path
     assert sarif["ref"] == "refs/pull/12/head"
 
 
+def action_steps() -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    return steps
+
+
+def test_the_action_comments_what_it_reviewed(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
+    """Its own step, in an empty folder: nothing is checked out or installed where the token may write."""
+    runner, _ = reviewed
+    [step] = [one for one in action_steps() if one.get("name") == "Comment"]
+    file, event = tmp_path / "as-a-job.yml", tmp_path / "event.json"
+    file.write_text(yaml.safe_dump({"jobs": {"action": {"steps": [step]}}}), encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    with serving(FakeGitHub(packed_folder(runner.checkout / "review"))) as github:
+        event.write_text(json.dumps(github.own_event()), encoding="utf-8")
+        told = {"GITHUB_API_URL": github.url, "GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": REPOSITORY}
+        told |= {"GITHUB_RUN_ID": "600", "GITHUB_ACTION_PATH": str(ROOT)}
+        action = Runner(tmp_path / "empty", tmp_path / "scratch", {"github.token": TOKEN}, told)
+        assert action.run(file, "action") == 0, action.ended
+        [comment] = github.comments
+    assert "LR031" in comment["body"]
+
+
 def test_the_action_reviews_the_same(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
     """action.yml's own step: the same files, the same exit code; an unknown command is named."""
     runner, code = reviewed
-    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    steps = [one for one in action_steps() if one.get("name") != "Comment"]
     file = tmp_path / "as-a-job.yml"
     file.write_text(
         yaml.safe_dump({"defaults": {"run": {"shell": "bash"}}, "jobs": {"action": {"steps": steps}}}), "utf-8"
