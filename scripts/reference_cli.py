@@ -69,11 +69,10 @@ class _Page(HelpFormatter):
             self.write("```\n")
             return
         self._verbs = (name not in ("Options", "Arguments") and not self._words) or name == "Commands"
-        self.write(f"\n**{name}**\n\n")
+        self.write(f"\n| {name} | |\n|---|---|\n")
         yield
 
     def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        self.write("| | |\n|---|---|\n")
         for name, said in rows:
             self.write(f"| {self._named(name)} | {_described(name, said)} |\n")
 
