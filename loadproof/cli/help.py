@@ -77,6 +77,22 @@ EXAMPLES: Final = {
     "evidence check": ("loadproof evidence check --max-age 30d",),
 }
 
+# Of verbs with many options that no specification groups: option -> its heading.
+HEADINGS: Final[dict[str, dict[str, str]]] = {
+    "init": {
+        **dict.fromkeys(("model", "p95", "traffic", "budget", "lengths", "defaults"), "What the endpoint is for"),
+        **dict.fromkeys(("environment", "region", "account", "accept_eula", "ci"), "Where it is deployed"),
+        **dict.fromkeys(("upgrade", "write", "settled"), "Later, with a newer Loadproof"),
+    },
+    "plan": {
+        **dict.fromkeys(("goal", "instances", "max_usd_per_hour"), "Alternatives"),
+        **dict.fromkeys(("write", "dry_run"), "Taking the recommendation"),
+    },
+    "review": {
+        **dict.fromkeys(("context", "direct", "trust", "evidence", "cache"), "What is compared"),
+        **dict.fromkeys(("format", "output", "docs", "again"), "What is written"),
+    },
+}
 
 LONGEST_OPTION: Final = 60
 
@@ -112,7 +128,8 @@ class VerbCommand(TyperCommand):
         headings: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if (record := param.get_help_record(ctx)) is not None:
-                heading = getattr(param, "rich_help_panel", None)
+                own = HEADINGS.get(ctx.info_name or "", {}).get(param.name or "")
+                heading = getattr(param, "rich_help_panel", None) or own
                 usual = "Arguments" if param.param_type_name == "argument" else "Options"
                 headings.setdefault(heading or usual, []).append(_folded(*record))
         last = headings.pop("Options", [])

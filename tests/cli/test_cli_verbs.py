@@ -10,7 +10,7 @@ import pytest
 from typer._click import Context
 from typer.core import TyperGroup
 
-from loadproof.cli.help import EXAMPLES
+from loadproof.cli.help import EXAMPLES, HEADINGS
 from loadproof.cli.main import VERBS, run, verb
 
 COMMANDS = [(name, *more) for name in VERBS for more in ((), *((sub,) for sub in getattr(verb(name), "commands", {})))]
@@ -93,3 +93,10 @@ def test_an_unknown_clouds_environment_fails_in_the_shell_that_asked() -> None:
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "loadproof local up --name nobody-started-this" in done.stderr
+
+
+@pytest.mark.parametrize("name", HEADINGS)
+def test_options_stand_under_headings(name: str) -> None:
+    """Each that has one is an option of its verb, and the headings show."""
+    assert set(HEADINGS[name]) <= {param.name for param in verb(name).params}
+    assert all(f"\n{heading}:\n" in help_of((name,), 80) for heading in HEADINGS[name].values())
