@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from loadproof.advice.alternatives import Alternative, Range
 from loadproof.advice.changes import KeyChange
@@ -35,13 +36,11 @@ def assess(
     price = deployment.instance.usd_per_hour
     usd_per_hour = None if price is None else price * instances
 
-    def level(concurrency: int) -> PredictedLevel | None:
-        return workload.level(deployment, concurrency)
-
     fits = memory.fits != "no"
-    at_objectives = level(profile.objectives.at_concurrency) if fits else None
+    at_objectives = workload.level(deployment, profile.objectives.at_concurrency) if fits else None
     # Rungs at whole numbers a copy, so that more copies of the same kind have the same knee each.
-    climbed = ladder(level, deployment, unit=deployment.copies) if at_objectives else ()
+    rung = partial(workload.by_formula.level, deployment)
+    climbed = ladder(rung, deployment, unit=deployment.copies) if at_objectives else ()
     knee = find_knee([(row.concurrency, row.output_tokens_per_s, row.e2e_ms) for row in climbed])
     rate = knee.output_tokens_per_s if knee else None
     outlook = outlook_of(profile.objectives, at_objectives, workload, confidence)

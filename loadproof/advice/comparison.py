@@ -22,9 +22,10 @@ from loadproof.advice.settings import advise
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.workload import planned_deployment, planned_workload
+from loadproof.capacity.workload import planned_deployment
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.schema import Environment, Profile
+from loadproof.simulation.replay import replayed_workload
 
 MOST_ROUNDS = 5
 MOST_SHOWN = 24  # kinds of machine, degree and family beside the recommended ones and the profile's own
@@ -133,7 +134,7 @@ def _own(profile: Profile, deployment: PlannedDeployment) -> Alternative:
     cost = cost_of(profile, deployment)
     room = copies_on_instance(profile, deployment.instance, deployment.accelerators)
     return assess(
-        profile, deployment, planned_workload(profile), room=room, instances=max(1, cost.instances_min), is_own=True
+        profile, deployment, replayed_workload(profile), room=room, instances=max(1, cost.instances_min), is_own=True
     )
 
 
@@ -159,7 +160,7 @@ def _others(
             tally.considered += 1
             tally.refused.add(errors[0].split(" ", 1)[0])
             continue
-        workload = planned_workload(as_profile)
+        workload = replayed_workload(as_profile)
         for instances in instances_to_try:
             price = candidate.instance.usd_per_hour
             if not constraints.allow(candidate.instance.instance_type, None if price is None else price * instances):

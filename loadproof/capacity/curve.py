@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, exp
+from typing import Final
 
 from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.deployment import PlannedDeployment
@@ -16,6 +17,23 @@ from loadproof.families import BatchLimits
 INVOCATION_LIMIT_MS = 60_000.0
 
 
+STATISTICS: Final = (50, 90, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """Percentiles in ms, one for each of `STATISTICS`, of requests that were played one by one."""
+
+    ttft_ms: tuple[float, ...]
+    tpot_ms: tuple[float, ...]
+    e2e_ms: tuple[float, ...]
+
+    def at(self, metric: str, statistic: int) -> float:
+        """`at("ttft", 95)`: 95 in 100 requests have their first token within so many ms."""
+        row: tuple[float, ...] = getattr(self, f"{metric}_ms")
+        return row[STATISTICS.index(statistic)]
+
+
 @dataclass(frozen=True, slots=True)
 class PredictedLevel:
     """What the planner expects at one concurrency (over all copies). Times are means in ms, without the network.
@@ -26,7 +44,8 @@ class PredictedLevel:
     do once equal requests fall out of step: which of the two a run sees is chance, and both bound its tail. `batch` is
     what one copy runs at once, `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step
     that prefills. `refused` requests in flight are more than the server admits: it answers them with an error at once.
-    `near_limit` says that a little memory more or less decides whether requests wait.
+    `near_limit` says that a little memory more or less decides whether requests wait. `tails` are the twin's, where it
+    played the level; means of TTFT and TPOT are then its, too.
     """
 
     concurrency: int
@@ -43,6 +62,7 @@ class PredictedLevel:
     refused: int
     over_60_s: bool
     near_limit: bool = False
+    tails: Tails | None = None
 
 
 def batch_capacity(deployment: PlannedDeployment, input_tokens: int, output_tokens: int) -> int:

@@ -59,9 +59,10 @@ def _outlook(
 def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload) -> float:
     """What the objective `name` is held against at this level: ms, a rate, tokens/s, or a share of requests.
 
-    The closed form knows equal requests: TTFT spreads by the order of their prefills while they stay in step, TPOT by
-    the prefills that interrupt them once they do not. Percentiles above the median take the worse of both. Answers
-    of spread lengths take `TPOT` for each token more or less than the mean: E2E(q) = E2E + (tokens(q) - mean) · TPOT.
+    Percentiles are the twin's where it played the level. The closed form knows equal requests: TTFT spreads by the
+    order of their prefills while they stay in step, TPOT by the prefills that interrupt them once they do not;
+    percentiles above the median take the worse of both. Answers of spread lengths take `TPOT` for each token more or
+    less than the mean: E2E(q) = E2E + (tokens(q) - mean) · TPOT.
     """
     if name == "error_rate_max":
         return level.refused / level.concurrency
@@ -71,6 +72,8 @@ def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload)
         return level.requests_per_s
     metric, statistic = name.removesuffix("_ms").rsplit("_p", 1)
     quantile = int(statistic) / 100
+    if level.tails is not None and metric != "itl":
+        return level.tails.at(metric, int(statistic))
     if metric == "ttft":
         return level.ttft_ms if quantile <= 0.5 else level.ttft_last_ms
     if metric == "itl":

@@ -76,13 +76,14 @@ class Plan:
         return self.bindings[0].resource if self.bindings else "memory"
 
 
-def make_plan(profile: Profile) -> Plan:
+def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan:
     """Predict the profile's own model at the levels its benchmark names, at its fewest copies.
 
-    Token distributions are planned at their mean. Raises InputError where there is nothing to plan (backend bedrock)
+    `workload` is the profile's (default: by formula, at the means of token distributions); the command line gives one
+    that is played, `simulation.replayed_workload`. Raises InputError where there is nothing to plan (backend bedrock)
     or the catalog lacks the model or the instance type.
     """
-    deployment, workload = planned_deployment(profile), planned_workload(profile)
+    deployment, workload = planned_deployment(profile), workload or planned_workload(profile)
     memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns)
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming
     fits = memory.fits != "no"
@@ -116,7 +117,7 @@ def make_plan(profile: Profile) -> Plan:
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
         scaling=derived_values(profile),
         confidence=confidence,
-        notes=tuple(_notes(profile, deployment, cost)),
+        notes=tuple(_notes(profile, deployment, cost, workload)),
     )
 
 
@@ -136,10 +137,14 @@ def _bindings(
             yield binding_of(deployment, workload, level, streaming=streaming)
 
 
-def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) -> Iterator[str]:
+def _notes(
+    profile: Profile, deployment: PlannedDeployment, cost: HourlyCost, planned: PlannedWorkload
+) -> Iterator[str]:
     """What the figures leave out, in words, only where it applies to this profile."""
     workload, settings = profile.workload, profile.container and profile.container.settings
-    if not isinstance(workload.input_tokens, int) or not isinstance(workload.output_tokens, int):
+    if planned.replay is not None:
+        yield from _disagreement(deployment, planned, profile.objectives.at_concurrency)
+    elif not isinstance(workload.input_tokens, int) or not isinstance(workload.output_tokens, int):
         yield (
             "planned at the means of the token distributions; percentiles of E2E follow the spread of the answers, "
             "those of TTFT not that of the prompts"
@@ -149,11 +154,11 @@ def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) ->
     if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
         yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
     if workload.turns > 1:
-        yield _conversation(planned_workload(profile), deployment, profile.objectives.at_concurrency)
+        yield _conversation(planned, deployment, profile.objectives.at_concurrency)
     if deployment.limits.scheduler == "dynamic":
         yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
     if getattr(profile.container, "speculative", None) is not None:
-        yield _speculative(deployment, profile.objectives.at_concurrency, planned_workload(profile))
+        yield _speculative(deployment, profile.objectives.at_concurrency, planned.by_formula)
     if profile.components:
         yield "further components on the endpoint are not planned here: " + ", ".join(
             component.name for component in profile.components
@@ -164,6 +169,24 @@ def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) ->
         yield f"no on-demand price is known for {deployment.instance.instance_type}"
     elif cost.price_derived:
         yield f"the price of {deployment.instance.instance_type} is derived: {cost.price_source}"
+
+
+def _disagreement(deployment: PlannedDeployment, workload: PlannedWorkload, concurrency: int) -> Iterator[str]:
+    """Where formula and twin give means that are more than 15% apart, and why they do."""
+    formula = workload.by_formula.level(deployment, concurrency)
+    twin = workload.level(deployment, concurrency)
+    if formula is None or twin is None or twin.tails is None or 0.87 <= twin.ttft_ms / formula.ttft_ms <= 1.15:
+        return
+    why = (
+        "requests of spread lengths meet by chance"
+        if workload.staggered or workload.turns > 1
+        else "answers end together, but no two clients are equally fast: the first prompt waits for nobody, the others "
+        "for it"
+    )
+    yield (
+        f"mean TTFT at {concurrency:,} in flight: {twin.ttft_ms:,.0f} ms is the twin's, request by request; the "
+        f"formula for requests in step says {formula.ttft_ms:,.0f} ms: {why}"
+    )
 
 
 def _speculative(deployment: PlannedDeployment, concurrency: int, workload: PlannedWorkload) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, exp, inf, log, log1p, sqrt
 from statistics import NormalDist, mean
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
@@ -19,6 +19,12 @@ from loadproof.profiles.schema import Container, Profile, TokenDistribution
 History: TypeAlias = Literal["computed", "kept", "followed"]
 
 
+class Replay(Protocol):
+    """Plays a level request by request (`simulation.replay`), for what no formula knows: how requests meet."""
+
+    def __call__(self, deployment: PlannedDeployment, level: PredictedLevel, kept_share: float) -> PredictedLevel: ...
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedWorkload:
     """Requests as they are planned: token counts at their means, `cached_tokens` of each prompt in the prefix cache.
@@ -26,6 +32,7 @@ class PlannedWorkload:
     `staggered`: answers of spread lengths end at different times, so their prefills spread out too. `answers` is their
     distribution, which percentiles of E2E follow; None: all are `output_tokens` long. Of a conversation of several
     `turns` the prompt is the mean over them, `history_tokens` of it what came before, which a server may still have.
+    `replay` gives levels their percentiles.
     """
 
     input_tokens: int
@@ -36,6 +43,12 @@ class PlannedWorkload:
     turns: int = 1
     history_tokens: int = 0
     history: History = "computed"
+    replay: Replay | None = field(default=None, compare=False)
+
+    @property
+    def by_formula(self) -> PlannedWorkload:
+        """Without being played: where many levels are climbed for their throughput."""
+        return replace(self, replay=None)
 
     def output_tokens_at(self, quantile: float) -> int:
         """The length within which this share of the answers stays."""
@@ -47,7 +60,8 @@ class PlannedWorkload:
         The one place that puts a workload to `predict_level`: plans, alternatives and benchmarks' predictions all come
         here. Only a chunked scheduler is planned with a prefix cache.
         """
-        cached = self.cached_tokens + round(self.kept_share(deployment, concurrency) * self.history_tokens)
+        kept_share = self.kept_share(deployment, concurrency)
+        cached = self.cached_tokens + round(kept_share * self.history_tokens)
         cached = min(cached, self.input_tokens - 1) if deployment.limits.scheduler == "chunked" else 0
         level = predict_level(
             deployment,
@@ -57,9 +71,10 @@ class PlannedWorkload:
             staggered=self.staggered,
             cached_tokens=cached,
         )
-        return (
-            None if level is None else replace(level, ttft_last_ms=level.ttft_last_ms * self._longest_prefill(cached))
-        )
+        if level is None:
+            return None
+        level = replace(level, ttft_last_ms=level.ttft_last_ms * self._longest_prefill(cached))
+        return level if self.replay is None else self.replay(deployment, level, kept_share)
 
     def kept_share(self, deployment: PlannedDeployment, concurrency: int) -> float:
         """The share of the history that a turn still finds in the cache of the copy that it comes to.

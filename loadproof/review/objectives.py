@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loadproof.capacity.outlook import ObjectiveOutlook
-from loadproof.capacity.plan import Plan, make_plan
+from loadproof.capacity.plan import Plan
 from loadproof.errors import InputError
 from loadproof.profiles import Profile
 from loadproof.profiles.schema import Objectives
 from loadproof.review.model import ObjectiveChange, PredictedFigure, Side
+from loadproof.simulation.replay import make_plan
 
 
 def plan_of(side: Side | None) -> tuple[Plan | None, str]:

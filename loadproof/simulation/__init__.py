@@ -8,6 +8,7 @@ from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.profile import ProfileSimulation, simulate_profile
 from loadproof.simulation.profile_traffic import Traffic, traffic_of
+from loadproof.simulation.replay import make_plan, replayed_workload
 from loadproof.simulation.results import (
     Latencies,
     RefusedRequest,
@@ -49,8 +50,10 @@ __all__ = [
     "WakeUp",
     "arrival_times_ms",
     "fresh_copies",
+    "make_plan",
     "ramped_times_ms",
     "recorded_times_ms",
+    "replayed_workload",
     "scheduler_for",
     "simulate_closed_loop",
     "simulate_fleet",

@@ -6,7 +6,7 @@ yielded as requests end, so memory holds what is in flight and nothing else.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from math import inf
@@ -99,7 +99,8 @@ class _Fleet:
         self._ends: list[tuple[float, int]] = []
         self._closed = traffic if isinstance(traffic, ClosedLoop) else None
         self._times = iter([0.0] * traffic.concurrency if isinstance(traffic, ClosedLoop) else traffic.times_ms)
-        self._returning: deque[float] = deque()  # when clients that were refused come back, ascending
+        self._gaps = self._closed.gaps_ms() if self._closed is not None and self._closed.has_gaps else None
+        self._returning: list[float] = []  # when clients that were answered or refused come back, a heap
         self._next_time_ms = next(self._times, inf)
         self._patience_ms = patience_ms
         self._patient: OrderedDict[Request, int] = (
@@ -111,6 +112,7 @@ class _Fleet:
 
     def run(self) -> Iterator[Result]:
         ends, slots, busy, closed, timed = self._ends, self._slots, self._busy, self._closed, self._timed
+        gaps = self._gaps
         while True:
             next_ms = self._next_time_ms
             if self._returning and self._returning[0] < next_ms:
@@ -129,7 +131,10 @@ class _Fleet:
                     yield SimulatedRequest(
                         request.sent_ms, request.first_ms, now_ms, request.output_tokens, request.input_tokens, index
                     )
-                if closed is not None:
+                if gaps is not None:
+                    for _ in ended:
+                        heappush(self._returning, now_ms + next(gaps))
+                elif closed is not None:
                     for _ in ended:
                         if (refused := self._send(now_ms)) is not None:
                             yield refused
@@ -155,7 +160,7 @@ class _Fleet:
     def _take_arrival(self, at_ms: float) -> float:
         """Let the arrival at `at_ms` pass; when the next one is due."""
         if self._returning and self._returning[0] == at_ms:
-            self._returning.popleft()
+            heappop(self._returning)
         else:
             self._next_time_ms = next(self._times, inf)
             if self._next_time_ms < at_ms:
@@ -184,7 +189,7 @@ class _Fleet:
         copy = self._slots[index]
         if (reason := copy.refusal(input_tokens, output_tokens)) is not None:
             if self._closed is not None:
-                self._returning.append(now_ms + self._closed.pause_after_refusal_ms)
+                heappush(self._returning, now_ms + self._closed.pause_after_refusal_ms)
             return RefusedRequest(now_ms, reason, input_tokens, output_tokens, index)
         request = Request("", input_tokens, output_tokens, now_ms)
         request.kept = kept
@@ -202,7 +207,7 @@ class _Fleet:
         assert self._resizing is not None  # fixed copies always serve
         self._resizing.without_capacity += 1
         if self._closed is not None:
-            self._returning.append(now_ms + self._closed.pause_after_refusal_ms)
+            heappush(self._returning, now_ms + self._closed.pause_after_refusal_ms)
         return RefusedRequest(now_ms, "no_capacity", input_tokens, output_tokens, -1)
 
     # ------------------------------------------------------------------------------------------------ timers

@@ -44,15 +44,15 @@ def curve(plan: Plan, latency: str) -> Markup:
 
 
 def series_of(plan: Plan, latency: str) -> list[Series]:
-    """The mean, and for TTFT the last of a batch, which its percentile objectives are judged by, where it differs."""
+    """The mean, and for TTFT its p95, where it differs."""
     levels = [row.level for row in rows_of(plan)]
     means = [mean_ms(level, latency) for level in levels]
     last = [level.ttft_last_ms for level in levels]
     if latency != "ttft":
         return [_series("mean", _MEAN, latency, levels, means, named=True)]
     if last == means:
-        return [_series("mean and last of a batch", _MEAN, latency, levels, means, named=True)]
-    tail = _series("last of a batch", _TAIL, latency, levels, last, named=True)
+        return [_series("mean and p95", _MEAN, latency, levels, means, named=True)]
+    tail = _series("p95", _TAIL, latency, levels, last, named=True)
     return [tail, _series("mean", _MEAN, latency, levels, means, named=False)]
 
 

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from loadproof.capacity import make_plan
 from loadproof.cli.init.first_profile import Answers, first_profile, reasons
 from loadproof.cli.init.interview import Given, asked
 from loadproof.errors import ExitCode, InputError, Problem, ProfileError
@@ -21,6 +20,7 @@ from loadproof.profiles import check_file, load_profile
 from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write_new
 from loadproof.scaffold.repository import CiKit, Place, files_of, readme
 from loadproof.sides.git import hosted_at
+from loadproof.simulation.replay import make_plan
 from loadproof.terminal import Terminal
 
 

@@ -14,7 +14,7 @@ from loadproof.advice.alternatives import Alternatives, Goal
 from loadproof.advice.comparison import Constraints, find_alternatives, settle
 from loadproof.advice.document import plan_document
 from loadproof.advice.page import page_of
-from loadproof.capacity import Plan, make_plan
+from loadproof.capacity import Plan
 from loadproof.capacity.bedrock import quota_outlook
 from loadproof.cli.pictures import browser_for, write_page
 from loadproof.cli.plan import text as plan_text
@@ -24,6 +24,7 @@ from loadproof.cli.printing import NARROWEST, print_parts, tables_on
 from loadproof.cli.profile_names import ProfileFile
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Environment, Profile, check_file, load_profile
+from loadproof.simulation.replay import make_plan
 from loadproof.terminal import Terminal
 
 Format = Literal["text", "json", "html"]
