@@ -1,7 +1,7 @@
-"""What a run's levels are expected to measure: the planner's word on closed loops, the twin's on open ones.
+"""What a run's levels are expected to measure: a plan's levels of closed loops, the twin's word on open ones.
 
-A fixed number in flight has a steady state, which the planner computes. An open loop has arrivals, and beyond what the
-endpoint serves no steady state at all: there the twin is sent the level's own schedule in virtual time.
+A fixed number in flight has a steady state, which the planner computes and the twin plays. An open loop has arrivals,
+and beyond what the endpoint serves no steady state: there the twin is sent the level's own schedule in virtual time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 from typing import Literal
 
 from loadproof.bench.load.search import ladder
-from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Prediction
+from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Prediction, TokenCounts, WorkloadSpec
 from loadproof.bench.workload.arrivals import Schedule, schedule_of
 from loadproof.bench.workload.synthetic import sample_lengths
 from loadproof.capacity.confidence import Confidence, confidence_of
@@ -20,7 +20,9 @@ from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.workload import History, conversation_of
 from loadproof.loads import Load
+from loadproof.profiles.schema import TokenDistribution, Workload
 from loadproof.simulation import OpenLoop, fresh_copies, simulate_fleet, summarise
+from loadproof.simulation.replay import replayed
 
 Routing = Literal["random", "least_outstanding"]
 MOST_SIMULATED = 30_000  # requests of all open levels together: a second of CPU before the load starts
@@ -50,12 +52,35 @@ def with_prediction(
         staggered=counts.output_tokens.distribution != "fixed",
         cached_tokens=cached_tokens,
     )
-    closed = (workload.level(deployment, concurrency) for concurrency in _concurrencies(spec))
+    played = replayed(workload, _drawn_from(counts))
+    closed = (played.level(deployment, concurrency) for concurrency in _concurrencies(spec))
     points = [_planned_point(level, confidence) for level in closed if level is not None]
     if deployment.limits.scheduler != "chunked":
         cached_tokens = 0  # only a chunked scheduler is planned with a prefix cache
     points += Twin(spec, deployment, confidence, cached_tokens, routing).points(_open_loads(spec))
     return replace(spec, predicted=Prediction(confidence.grade, tuple(points))) if points else spec
+
+
+def _drawn_from(spec: WorkloadSpec) -> Workload:
+    """The lengths of the run's requests, as the twin draws them."""
+    prompts, answers = map(_distribution, (spec.input_tokens, spec.output_tokens))
+    return Workload.model_construct(
+        None, input_tokens=prompts, output_tokens=answers, turns=spec.turns, paired_lengths=spec.paired_lengths
+    )
+
+
+def _distribution(counts: TokenCounts) -> int | TokenDistribution:
+    if counts.distribution == "fixed":
+        return round(counts.mean)
+    return TokenDistribution.model_construct(
+        None,
+        distribution=counts.distribution,
+        mean=counts.mean,
+        stddev=counts.stddev,
+        min=counts.minimum,
+        max=counts.maximum,
+        values=counts.values,
+    )
 
 
 def _concurrencies(spec: BenchmarkSpec) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, exp
-from typing import Final
 
 from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.deployment import PlannedDeployment
@@ -17,21 +16,31 @@ from loadproof.families import BatchLimits
 INVOCATION_LIMIT_MS = 60_000.0
 
 
-STATISTICS: Final = (50, 90, 95, 99)
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """In ms: so many in a hundred requests stay within."""
+
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+
+    def scaled(self, factor: float) -> Percentiles:
+        return Percentiles(*(factor * value for value in (self.p50, self.p90, self.p95, self.p99)))
 
 
 @dataclass(frozen=True, slots=True)
 class Tails:
-    """Percentiles in ms, one for each of `STATISTICS`, of requests that were played one by one."""
+    """Percentiles of a level's requests, which were played one by one."""
 
-    ttft_ms: tuple[float, ...]
-    tpot_ms: tuple[float, ...]
-    e2e_ms: tuple[float, ...]
+    ttft_ms: Percentiles
+    tpot_ms: Percentiles
+    e2e_ms: Percentiles
 
-    def at(self, metric: str, statistic: int) -> float:
-        """`at("ttft", 95)`: 95 in 100 requests have their first token within so many ms."""
-        row: tuple[float, ...] = getattr(self, f"{metric}_ms")
-        return row[STATISTICS.index(statistic)]
+    def at(self, metric: str, statistic: str) -> float:
+        """`at("ttft", "95")`: 95 in 100 requests have their first token within so many ms."""
+        value: float = getattr(getattr(self, f"{metric}_ms"), f"p{statistic}")
+        return value
 
 
 @dataclass(frozen=True, slots=True)

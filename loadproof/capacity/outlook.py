@@ -73,7 +73,7 @@ def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload)
     metric, statistic = name.removesuffix("_ms").rsplit("_p", 1)
     quantile = int(statistic) / 100
     if level.tails is not None and metric != "itl":
-        return level.tails.at(metric, int(statistic))
+        return level.tails.at(metric, statistic)
     if metric == "ttft":
         return level.ttft_ms if quantile <= 0.5 else level.ttft_last_ms
     if metric == "itl":

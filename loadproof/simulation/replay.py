@@ -15,7 +15,7 @@ from typing import Final
 
 from loadproof.capacity import Plan, PlannedDeployment, PredictedLevel
 from loadproof.capacity import make_plan as plan_of
-from loadproof.capacity.curve import STATISTICS, Tails
+from loadproof.capacity.curve import Percentiles, Tails
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.profiles.schema import Container, Profile, Workload
 from loadproof.simulation.closed_loop import fresh_copies
@@ -37,8 +37,12 @@ def make_plan(profile: Profile) -> Plan:
 
 def replayed_workload(profile: Profile, container: Container | None = None) -> PlannedWorkload:
     """`planned_workload` whose levels are played; `container` is a further component's, default the profile's own."""
-    planned = planned_workload(profile, container)
-    return replace(planned, replay=_Played(profile.workload, planned))
+    return replayed(planned_workload(profile, container), profile.workload)
+
+
+def replayed(planned: PlannedWorkload, workload: Workload) -> PlannedWorkload:
+    """`planned` with its levels played, their lengths drawn as `workload` says."""
+    return replace(planned, replay=_Played(workload, planned))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +61,16 @@ class _Played:
         if played is None:
             return level
         to_formula = level.e2e_ms / played.e2e_ms  # the mean is the formula's, the shape the twin's
-        tails = replace(played.tails, e2e_ms=tuple(to_formula * one for one in played.tails.e2e_ms))
+        tails = replace(played.tails, e2e_ms=played.tails.e2e_ms.scaled(to_formula))
         ttft_ms = min(played.ttft_ms, level.e2e_ms)
         after_first = self.planned.output_tokens - 1
         return replace(
             level,
             queue_ms=min(level.queue_ms, ttft_ms),
             ttft_ms=ttft_ms,
-            ttft_last_ms=tails.at("ttft", 95),
+            ttft_last_ms=tails.ttft_ms.p95,
             tpot_ms=(level.e2e_ms - ttft_ms) / after_first if after_first else level.tpot_ms,
-            tpot_longest_ms=tails.at("tpot", 95),
+            tpot_longest_ms=tails.tpot_ms.p95,
             tails=tails,
         )
 
@@ -106,6 +110,7 @@ def _played(
     return _Run(sum(ttfts) / len(ttfts), sum(e2es) / len(e2es), tails)
 
 
-def _percentiles(ordered: Sequence[float]) -> tuple[float, ...]:
+def _percentiles(ordered: Sequence[float]) -> Percentiles:
     """By the nearest rank, as `Latencies` gives them; zeros of nothing."""
-    return tuple(ordered[max(0, ceil(share * len(ordered) / 100) - 1)] if ordered else 0.0 for share in STATISTICS)
+    ranks = (ceil(share * len(ordered) / 100) - 1 for share in (50, 90, 95, 99))
+    return Percentiles(*(ordered[max(0, rank)] if ordered else 0.0 for rank in ranks))
