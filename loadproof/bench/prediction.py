@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
-from loadproof.bench.load.search import ladder
+from loadproof.bench.search.levels import ladder
 from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Prediction, TokenCounts, WorkloadSpec
 from loadproof.bench.workload.arrivals import Schedule, schedule_of
 from loadproof.bench.workload.synthetic import sample_lengths

@@ -14,7 +14,7 @@ from bench_virtual import VirtualRun, VirtualServer
 from loadproof.bench.connect import parse_target
 from loadproof.bench.document import as_json
 from loadproof.bench.job import resume_benchmark, run_benchmark
-from loadproof.bench.judge.run import RunResult, judge_run
+from loadproof.bench.judging import RunResult, judge_run
 from loadproof.bench.live import meter
 from loadproof.bench.live.lines import Line, Progress
 from loadproof.bench.measure.records import read_records

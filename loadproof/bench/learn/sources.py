@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from botocore.exceptions import BotoCoreError
 
-from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.bench.s3_store import S3Store, s3_client
 from loadproof.errors import CouldNotRunError, InputError
 
 CAPTURES: Final = (".jsonl", ".json", ".ndjson", ".gz")

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.live.lines import Loaded, OnLine
 from loadproof.bench.live.meter import Meter, Watch, start_of
 from loadproof.bench.load.batches import measured_batch, warm_up_batch
-from loadproof.bench.load.runner import Batch, Runner, Sender
+from loadproof.bench.load.runner import Runner, Sender
 from loadproof.bench.load.workers import Together
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.plan import PlannedLevel, RunPlan
@@ -197,7 +198,7 @@ def anything_left(plan: RunPlan, records: Sequence[RequestRecord]) -> bool:
 
 def _wanted(plan: RunPlan, records: Sequence[RequestRecord]) -> PlannedLevel | None:
     """The level that a search wants next."""
-    from loadproof.bench.measure.levels import next_planned  # noqa: PLC0415  a sender comes up without numpy
+    from loadproof.bench.search.planned import next_planned  # noqa: PLC0415  a sender comes up without numpy
 
     return next_planned(plan, records)
 

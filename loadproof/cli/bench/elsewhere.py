@@ -12,14 +12,14 @@ from botocore.exceptions import BotoCoreError
 
 from loadproof.bench.imports.run import ImportRequest, import_run
 from loadproof.bench.job import new_folder, run_name
-from loadproof.bench.judge.run import RunResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.live.lines import OnLine
 from loadproof.bench.plan import run_id_of
 from loadproof.bench.remote.aiperf import managed_levels, run_managed
 from loadproof.bench.remote.job import Launcher, drive, upload
 from loadproof.bench.remote.launchers import JobSettings, LocalHosts, ProcessingJob, host_names, processing_job_request
 from loadproof.bench.remote.settings import LOCAL_TERMS, Terms
-from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.bench.s3_store import S3Store, s3_client
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.printing import print_json

@@ -12,10 +12,9 @@ from typing import Any
 from loadproof.bench.document import SCHEMA_VERSION, Conditions, Level, Planned, RunTarget, RunWorkload, Summary, WarmUp
 from loadproof.bench.judge.judgement import SHORT_BELOW, Judgement, judge
 from loadproof.bench.judge.verdict import OFFERED_AT_LEAST, Verdict, decide, invalid_reasons
-from loadproof.bench.load.search import SearchResult, search_result
 from loadproof.bench.measure.histogram import histogram_of
 from loadproof.bench.measure.latencies import pooled
-from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
+from loadproof.bench.measure.levels import MeasuredLevel, measured_levels
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.observer import Row
 from loadproof.bench.measure.phases import Phases, phases_of
@@ -24,6 +23,8 @@ from loadproof.bench.measure.scaling import deployed_of, scaling_of
 from loadproof.bench.measure.steady import drain, steady_tokens_per_s
 from loadproof.bench.objectives import ERROR_RATE, LATENCY_METRICS
 from loadproof.bench.plan import RunPlan
+from loadproof.bench.search.levels import SearchResult, search_result
+from loadproof.bench.search.planned import judged_level, probes_of, wanted_value
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.knee import Knee, find_knee
 
