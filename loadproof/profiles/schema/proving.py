@@ -100,6 +100,11 @@ class Objectives(Part):
     output_tokens_per_s_min: PositiveNumber | None = None
     requests_per_s_min: PositiveNumber | None = None
 
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are given, by name, in the schema's order."""
+        return {name: value for name, value in self if value is not None and name != "at_concurrency"}
+
 
 class TokenDistribution(Part):
     """A distribution of token counts, cut to [min, max]."""
