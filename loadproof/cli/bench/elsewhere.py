@@ -6,10 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError
-
 from loadproof.bench.imports.run import ImportRequest, import_run
 from loadproof.bench.job import new_folder, run_name
 from loadproof.bench.judging import RunResult
@@ -24,6 +20,8 @@ from loadproof.bench.spec import BenchmarkSpec
 from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.printing import print_json
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.invocation.aws_errors import BotoCoreError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.untrusted import with_escapes
 
 
@@ -111,6 +109,8 @@ def _run_id(spec: BenchmarkSpec) -> str:
 
 def _sagemaker(region: str | None) -> object:
     try:
-        return boto3.client("sagemaker", region_name=region, config=Config(retries={"total_max_attempts": 1}))
+        return sdk("boto3").client(
+            "sagemaker", region_name=region, config=sdk("botocore.config").Config(retries={"total_max_attempts": 1})
+        )
     except BotoCoreError as error:
         raise CouldNotRunError(f"SageMaker cannot be spoken to: {error}") from error
