@@ -12,7 +12,7 @@ from typing import Any
 from loadproof.bench.document import SCHEMA_VERSION, Conditions, Level, Planned, RunTarget, RunWorkload, Summary, WarmUp
 from loadproof.bench.judge.judgement import SHORT_BELOW, Judgement, judge
 from loadproof.bench.judge.verdict import OFFERED_AT_LEAST, Verdict, decide, invalid_reasons
-from loadproof.bench.load.search import SearchResult, search_result
+from loadproof.bench.load.search import search_result
 from loadproof.bench.measure.histogram import histogram_of
 from loadproof.bench.measure.latencies import pooled
 from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
@@ -49,9 +49,10 @@ def build_summary(
     spec = plan.spec
     measured = measured_levels(plan, file.records)
     phases = phases_of(measured)
-    index = judged_level(plan, measured)
+    probes = probes_of(plan, measured)
+    index = judged_level(plan, measured, probes)
     judgements = _judgements(spec, measured.get(-1 if index is None else index))
-    search = _search(plan, measured)
+    search = search_result(spec.search, tuple(probes.values()), wanted_value(plan)) if spec.search and probes else None
     cut_off: tuple[str, ...] = ("the run was interrupted",) if interrupted else ()
     if search and not interrupted and not search.finished:
         cut_off = ("the search is not finished: a higher load may meet the objectives, too",)
@@ -144,11 +145,6 @@ def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> Level:
         histograms={name: histogram_of(pool.values, pool.per_ms).to_row() for name, pool in pools.items()},
         drain=drain(level.records),
     )
-
-
-def _search(plan: RunPlan, measured: Mapping[int, MeasuredLevel]) -> SearchResult | None:
-    search, probes = plan.spec.search, tuple(probes_of(plan, measured).values())
-    return search_result(search, probes, wanted_value(plan)) if search and probes else None
 
 
 def _load_changes_s(records: Iterable[RequestRecord]) -> list[float]:
