@@ -13,7 +13,11 @@ from loadproof.bench.search.probes import Probe, Stop, probe_of
 
 
 def probes_of(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> dict[int, Probe]:
-    """What a search sees of its levels, in the order in which they were measured; of those that came to their end."""
+    """What a search sees of its levels, in the order in which they were measured; of those that came to their end.
+
+    Empty without a search."""
+    if plan.spec.search is None:
+        return {}
     return {
         index: probe_of(
             level.load.value,
@@ -28,13 +32,16 @@ def probes_of(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> dict[int, P
     }
 
 
-def next_planned(plan: RunPlan, records: Sequence[RequestRecord]) -> PlannedLevel | None:
-    """The level a search wants measured next; None where it is over, and for a run without a search."""
+def next_planned(plan: RunPlan, records: Sequence[RequestRecord], judged: dict[int, Probe]) -> PlannedLevel | None:
+    """The level a search wants measured next; None where it is over, and for a run without a search.
+
+    `judged`: levels that have been; those in `records` that came to their end since join them.
+    """
     search = plan.spec.search
     if search is None:
         return None
-    probes = tuple(probes_of(plan, measured_levels(plan, records)).values())
-    following = next_level(search, probes, wanted_value(plan))
+    judged |= probes_of(plan, measured_levels(plan, [one for one in records if one.level not in judged]))
+    following = next_level(search, tuple(judged.values()), wanted_value(plan))
     if isinstance(following, Stop):
         return None
     load = search.load_at(following.value, following.requests)
@@ -51,15 +58,17 @@ def wanted_value(plan: RunPlan) -> float | None:
     return None if spec.at_concurrency is None else float(spec.at_concurrency)
 
 
-def judged_level(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> int | None:
+def judged_level(
+    plan: RunPlan, levels: Mapping[int, MeasuredLevel], probes: Mapping[int, Probe] | None = None
+) -> int | None:
     """The index of the level the objectives must hold at: the one asked for, else a search's own, else the highest.
 
     Where phases are of several kinds, the highest rate stands above every concurrency. None where nothing is planned
-    yet: a search that was stopped before its first level.
+    yet: a search that was stopped before its first level. `probes`: those of `probes_of`, where they are at hand.
     """
     wanted, spec = wanted_value(plan), plan.spec
-    if spec.search is not None and (probes := probes_of(plan, levels)):
-        return judged_probe(spec.search, probes, wanted)
+    if spec.search is not None and (seen := probes_of(plan, levels) if probes is None else probes):
+        return judged_probe(spec.search, seen, wanted)
     loads = plan.loads
     named = [
         index

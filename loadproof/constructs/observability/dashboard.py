@@ -86,7 +86,8 @@ def heading(deployment: Deployment) -> Widget:
     bounds = ", ".join(f"{name} {bound:g}" for name, bound in objectives.bounds.items())
     text = (
         f"# {deployment.endpoint_name}\n{profile.description or profile.model.id}\n\n"
-        f"Objectives at {objectives.at_concurrency} in flight: {bounds or 'none'}. [Runbook]({deployment.environment.runbook_url})"
+        f"Objectives at {objectives.at_concurrency} in flight: {bounds or 'none'}. "
+        f"[Runbook]({deployment.environment.runbook_url})"
     )
     return {"type": "text", "width": 2 * _THIRD, "height": 3, "properties": {"markdown": text}}
 
