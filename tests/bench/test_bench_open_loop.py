@@ -17,10 +17,10 @@ from loadproof.bench.job import resume_benchmark, run_benchmark
 from loadproof.bench.judging import RunResult, judge_run
 from loadproof.bench.live import meter
 from loadproof.bench.live.lines import Line, Progress
-from loadproof.bench.measure.levels import next_planned
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective
 from loadproof.bench.plan import read_plan, write_plan
+from loadproof.bench.search.planned import next_planned
 from loadproof.bench.search.probes import Probe
 from loadproof.bench.spec import BenchmarkSpec, Search, WorkloadSpec, fixed_tokens
 from loadproof.bench.workload.arrivals import schedule_of
