@@ -8,6 +8,8 @@ from typing import Any
 
 from loadproof.localcloud.controlplane.wire import AwsError
 
+Section = Mapping[str, Any]  # of a template, or all of it
+
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 _MOST = {"Resources": 500, "Parameters": 200, "Outputs": 200, "Mappings": 200}
 _MOST_DESCRIPTION, _MOST_NAME, _MOST_CONDITIONS = 1024, 255, 10
@@ -45,7 +47,7 @@ def _refuse(message: str) -> AwsError:
     return AwsError("ValidationError", message)
 
 
-def check(document: Any) -> None:
+def check(document: object) -> None:
     """Raise AwsError(ValidationError) for the first fault of a template's document, in AWS's words where known."""
     if not isinstance(document, dict | None):
         raise _refuse("Template format error: unsupported structure.")
@@ -71,7 +73,7 @@ def check(document: Any) -> None:
         _check_functions(document, document.get(section) or {})
 
 
-def _check_names(section: str, rows: Any, most: int) -> None:
+def _check_names(section: str, rows: object, most: int) -> None:
     if not isinstance(rows, dict):
         raise _refuse(f"Template format error: {section} must be an object.")
     if len(rows) > most:
@@ -89,7 +91,7 @@ def _check_names(section: str, rows: Any, most: int) -> None:
             raise _refuse(f"Template format error: {_SINGULAR[section]} name {name} is longer than {_MOST_NAME}.")
 
 
-def _check_resource(name: str, resource: Any) -> None:
+def _check_resource(name: str, resource: object) -> None:
     if not isinstance(resource, dict):
         raise _refuse("Template format error: Any Resources member must be an object.")
     if not isinstance(resource.get("Type"), str):
@@ -106,7 +108,7 @@ def _check_resource(name: str, resource: Any) -> None:
         raise _refuse(f"Template format error: UpdatePolicy is not supported by {resource['Type']} of resource {name}.")
 
 
-def _check_policy(name: str, resource: Mapping[str, Any], policy: str) -> None:
+def _check_policy(name: str, resource: Section, policy: str) -> None:
     """A function in its place is looked at again once it is resolved."""
     chosen = resource.get(policy)
     if chosen is None or isinstance(chosen, dict):
@@ -117,7 +119,7 @@ def _check_policy(name: str, resource: Mapping[str, Any], policy: str) -> None:
         raise _refuse(f"Template error: resource type {resource['Type']} does not support {policy} Snapshot")
 
 
-def check_policies(resources: Mapping[str, Mapping[str, Any]]) -> None:
+def check_policies(resources: Mapping[str, Section]) -> None:
     """As the form is checked, once the functions in DeletionPolicy and UpdateReplacePolicy are resolved."""
     for name, resource in resources.items():
         for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
@@ -126,7 +128,7 @@ def check_policies(resources: Mapping[str, Mapping[str, Any]]) -> None:
             _check_policy(name, resource, policy)
 
 
-def _check_nulls(value: Any, place: str) -> None:
+def _check_nulls(value: object, place: str) -> None:
     if value is None:
         raise _refuse(f"[{place}] 'null' values are not allowed in templates")
     rows = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -134,7 +136,7 @@ def _check_nulls(value: Any, place: str) -> None:
         _check_nulls(inner, f"{place}/{key}")
 
 
-def _check_parameter(name: str, slot: Any) -> None:
+def _check_parameter(name: str, slot: object) -> None:
     if not isinstance(slot, dict) or not isinstance(slot.get("Type"), str):
         raise _refuse(f"Template format error: Every Parameters object must contain a Type member: {name}")
     unknown = sorted(slot.keys() - _PARAMETER_KEYS)
@@ -144,7 +146,7 @@ def _check_parameter(name: str, slot: Any) -> None:
         raise _refuse(f"Template format error: Unrecognized parameter type: {slot['Type']}")
 
 
-def _check_mappings(mappings: Mapping[str, Any]) -> None:
+def _check_mappings(mappings: Section) -> None:
     for name, rows in mappings.items():
         if not isinstance(rows, dict):
             raise _refuse(f"Template format error: Every Mappings member {name} must be a map")
@@ -155,7 +157,7 @@ def _check_mappings(mappings: Mapping[str, Any]) -> None:
                 raise _refuse("Template format error: Every Mappings attribute must be a String or a List.")
 
 
-def _check_outputs(outputs: Mapping[str, Any]) -> None:
+def _check_outputs(outputs: Section) -> None:
     exported = []
     for name, entry in outputs.items():
         if not isinstance(entry, dict) or "Value" not in entry:
@@ -176,7 +178,7 @@ def _check_outputs(outputs: Mapping[str, Any]) -> None:
         raise _refuse("Template format error: Output export names must be unique.")
 
 
-def _check_conditions(document: Mapping[str, Any]) -> None:
+def _check_conditions(document: Section) -> None:
     conditions = document.get("Conditions") or {}
     if not isinstance(conditions, dict):
         raise _refuse("Template format error: Conditions must be an object.")
@@ -197,7 +199,7 @@ def _check_conditions(document: Mapping[str, Any]) -> None:
             )
 
 
-def _check_condition(expression: Any, conditions: Mapping[str, Any]) -> None:
+def _check_condition(expression: object, conditions: Mapping[str, object]) -> None:
     if not isinstance(expression, dict) or len(expression) != 1 or next(iter(expression)) not in _CONDITION_FUNCTIONS:
         raise _refuse("Template format error: Every Conditions member must be a condition function.")
     name, argument = next(iter(expression.items()))
@@ -221,7 +223,7 @@ def _check_condition(expression: Any, conditions: Mapping[str, Any]) -> None:
         _check_condition(argument[0], conditions)
 
 
-def _names_in(value: Any) -> Iterator[str]:
+def _names_in(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == "Ref":
@@ -235,7 +237,7 @@ def _names_in(value: Any) -> Iterator[str]:
             yield from _names_in(inner)
 
 
-def _check_functions(document: Mapping[str, Any], value: Any) -> None:
+def _check_functions(document: Section, value: object) -> None:
     """The arguments of every function, wherever it stands."""
     if isinstance(value, list):
         for inner in value:
@@ -256,49 +258,47 @@ def _check_functions(document: Mapping[str, Any], value: Any) -> None:
         _check_functions(document, inner)
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     """A list, or a function that may yield one."""
     return isinstance(value, list | dict)
 
 
-def _if(document: Mapping[str, Any], argument: Any) -> None:
+def _if(document: Section, argument: object) -> None:
     if not isinstance(argument, list) or len(argument) != 3:
         raise _refuse("Template error: Fn::If requires a list argument with three elements")
     if str(argument[0]) not in (document.get("Conditions") or {}):
         raise _refuse(f"Template error: unresolved condition dependency {argument[0]} in Fn::If")
 
 
-def _get_att(document: Mapping[str, Any], argument: Any) -> None:
+def _get_att(document: Section, argument: object) -> None:
     parts = argument if isinstance(argument, list) else str(argument).split(".", 1)
     if len(parts) != 2 or not all(parts):
         raise _refuse(
-            "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name and "
-            "the resource "
-            "attribute"
+            "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name and the "
+            "resource attribute"
         )
 
 
-def _select(document: Mapping[str, Any], argument: Any) -> None:
-    valid = isinstance(argument, list) and len(argument) == 2 and _is_list(argument[1])
-    index = argument[0] if valid else None
-    if not valid or not (isinstance(index, dict | int) or str(index).isdigit()):
-        raise _refuse(
-            "Template error: Fn::Select requires a list argument with two elements: an integer index and a list"
-        )
-    if isinstance(argument[1], list) and not isinstance(index, dict) and int(str(index)) >= len(argument[1]):
-        raise _refuse(f"Template error: Fn::Select cannot select nonexistent value at index {index}")
+def _select(document: Section, argument: object) -> None:
+    match argument:
+        case [index, list() | dict() as items] if isinstance(index, dict | int) or str(index).isdigit():
+            if isinstance(items, list) and not isinstance(index, dict) and int(str(index)) >= len(items):
+                raise _refuse(f"Template error: Fn::Select cannot select nonexistent value at index {index}")
+        case _:
+            raise _refuse(
+                "Template error: Fn::Select requires a list argument with two elements: an integer index and a list"
+            )
 
 
-def _split(document: Mapping[str, Any], argument: Any) -> None:
+def _split(document: Section, argument: object) -> None:
     if not isinstance(argument, list) or len(argument) != 2 or not isinstance(argument[0], str):
         raise _refuse(
             "Template error: every Fn::Split object requires two parameters, (1) a string delimiter and (2) a "
-            "string to be "
-            "split or a function that returns a string to be split."
+            "string to be split or a function that returns a string to be split."
         )
 
 
-def _join(document: Mapping[str, Any], argument: Any) -> None:
+def _join(document: Section, argument: object) -> None:
     valid = isinstance(argument, list) and len(argument) == 2 and isinstance(argument[0], str) and _is_list(argument[1])
     if not valid:
         raise _refuse(
@@ -307,7 +307,7 @@ def _join(document: Mapping[str, Any], argument: Any) -> None:
         )
 
 
-def _cidr(document: Mapping[str, Any], argument: Any) -> None:
+def _cidr(document: Section, argument: object) -> None:
     if not isinstance(argument, list) or len(argument) not in (2, 3):
         raise _refuse(
             "Template error: every Fn::Cidr object requires two or three parameters, (1) an IP address block, (2) the "
@@ -318,17 +318,17 @@ def _cidr(document: Mapping[str, Any], argument: Any) -> None:
             raise _refuse(f"Template error: Fn::Cidr takes {least} to {most}, found {value}")
 
 
-def _sub(document: Mapping[str, Any], argument: Any) -> None:
-    pair = isinstance(argument, list) and len(argument) == 2 and isinstance(argument[0], str)
-    if not isinstance(argument, str) and not (pair and isinstance(argument[1], dict)):
-        raise _refuse(
-            "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments. Specify a "
-            "string as "
-            "first argument, and an optional second argument to specify a mapping of values to replace in the string"
-        )
+def _sub(document: Section, argument: object) -> None:
+    match argument:
+        case str() | [str(), dict()]:
+            return
+    raise _refuse(
+        "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments. Specify a string as "
+        "first argument, and an optional second argument to specify a mapping of values to replace in the string"
+    )
 
 
-def _find_in_map(document: Mapping[str, Any], argument: Any) -> None:
+def _find_in_map(document: Section, argument: object) -> None:
     if not isinstance(argument, list) or len(argument) not in (3, 4):
         raise _refuse(
             "Template error: every Fn::FindInMap object requires three parameters, the map name, map key and the "
@@ -345,7 +345,7 @@ def _find_in_map(document: Mapping[str, Any], argument: Any) -> None:
             raise _refuse(f"Template error: Unable to get mapping for {'::'.join(argument)}")
 
 
-_ARGUMENTS: dict[str, Callable[[Mapping[str, Any], Any], None]] = {
+_ARGUMENTS: dict[str, Callable[[Section, object], None]] = {
     "Fn::If": _if,
     "Fn::GetAtt": _get_att,
     "Fn::Select": _select,
