@@ -10,8 +10,7 @@ from pathlib import Path
 from loadproof.bench.connect import service_url
 from loadproof.bench.objectives import NAMES, Objective
 from loadproof.bench.prediction import with_prediction
-from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target, WorkloadSpec
-from loadproof.bench.workload.images import ImageSpec
+from loadproof.bench.spec import BenchmarkSpec, ImageSpec, ProfileRef, Target, WorkloadSpec
 from loadproof.capacity.cost import hourly_cost, price_of
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.workload import planned_workload

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
-from loadproof.bench.load.search import ladder
+from loadproof.bench.search.levels import ladder
 from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Prediction
 from loadproof.bench.workload.arrivals import Schedule, schedule_of
 from loadproof.capacity.confidence import Confidence, confidence_of

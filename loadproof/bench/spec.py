@@ -10,7 +10,6 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from loadproof.bench.objectives import Objective
-from loadproof.bench.workload.images import ImageSpec
 from loadproof.loads import FEWEST_A_SLOT, Load
 from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
 from loadproof.wire.payloads import Protocol
@@ -93,6 +92,18 @@ def empirical_tokens(values: Sequence[int]) -> TokenCounts:
 
 def fixed_tokens(count: int) -> TokenCounts:
     return TokenCounts("fixed", float(count))
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """`count` pictures of this size with every request (of a conversation: with its first turn)."""
+
+    width_px: int
+    """of each"""
+    height_px: int
+    """of each"""
+    count: int = 1
+    """in each request"""
 
 
 @dataclass(frozen=True, slots=True)

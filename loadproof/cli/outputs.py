@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 import orjson
 import typer
 
+from loadproof.bench.compare.regression import Comparison, compare_runs, read_run
 from loadproof.bench.document import FILE_NAME, Summary
-from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
-from loadproof.bench.judge.run import RunResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.output.console import print_result
 from loadproof.bench.output.exports import to_csv, to_junit
 from loadproof.bench.output.markdown import to_markdown

@@ -16,9 +16,9 @@ from bench_fakes import FakeEndpoint, serving
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import run_benchmark
 from loadproof.bench.measure.records import read_records
-from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from loadproof.bench.spec import BenchmarkSpec, ImageSpec, WorkloadSpec, fixed_tokens
 from loadproof.bench.workload.datasets import DatasetTurn, read_dataset
-from loadproof.bench.workload.images import ImageSpec, png
+from loadproof.bench.workload.images import png
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.errors import InputError
 from loadproof.loads import Load

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from botocore.exceptions import BotoCoreError
-
-from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.bench.s3_store import S3Store, s3_client
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.aws_errors import BotoCoreError
 
 CAPTURES: Final = (".jsonl", ".json", ".ndjson", ".gz")
 MOST_LINE_BYTES: Final = 64 * 2**20  # far above what an endpoint takes and gives

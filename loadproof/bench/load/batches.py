@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import compress, count, cycle
 
-from loadproof.bench.load.runner import Batch
+from loadproof.bench.batch import Batch
 from loadproof.bench.measure.records import Phase, RequestRecord
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.spec import LEVELS_APART, REQUESTS_APART, WorkloadSpec

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, repeat
 from typing import Protocol
 
-from loadproof.bench.load.loop_probe import LoopProbe
-from loadproof.bench.measure.records import CANCELED, UNFINISHED, Phase, RequestRecord
-from loadproof.bench.workload.arrivals import Schedule
+from loadproof.bench.batch import Batch
+from loadproof.bench.measure.loop_probe import LoopProbe
+from loadproof.bench.measure.records import CANCELED, UNFINISHED, RequestRecord
 from loadproof.bench.workload.prompts import PlannedPrompt, Prompts
 from loadproof.invocation import GenerationRequest, Invocation
 
@@ -32,25 +32,6 @@ class Sender(Protocol):
     async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation: ...
 
     def cancel_all(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One stretch of load: a schedule and what is sent by it.
-
-    `conversations` yields the indices of each conversation's turns (most have one); of an open loop the k-th starts at
-    `schedule.due_ns[k]`. Prompts are numbered from `first_number`. A closed loop takes no new conversation after
-    `duration_s`. `drain_s` bounds how long the last requests are waited for.
-    """
-
-    phase: Phase
-    level: int
-    concurrency: int  # 0 in an open loop
-    schedule: Schedule
-    conversations: Iterator[tuple[int, ...]]
-    first_number: int
-    duration_s: float | None = None
-    drain_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

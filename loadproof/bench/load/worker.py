@@ -19,10 +19,11 @@ from typing import Any
 
 import orjson
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.connect import open_invoker
 from loadproof.bench.load.batches import measured_batch, share_of, warm_up_batch
 from loadproof.bench.load.process import loop_factory
-from loadproof.bench.load.runner import Batch, Runner
+from loadproof.bench.load.runner import Runner
 from loadproof.bench.measure.records import FILE_NAME, RequestRecord, line_of, read_records
 from loadproof.bench.plan import read_plan
 from loadproof.bench.workload.prompts import Prompts

@@ -18,7 +18,7 @@ from loadproof.terminal import Terminal, labelled
 if TYPE_CHECKING:
     from loadproof.bench.document import Level, Summary
     from loadproof.bench.judge.judgement import Judgement
-    from loadproof.bench.judge.run import RunResult
+    from loadproof.bench.judging import RunResult
 
 PLAIN_WIDTH = 150
 SHARES_FROM_WIDTH = 110

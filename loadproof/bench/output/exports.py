@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
+from loadproof.bench.compare.regression import Comparison, describe
 from loadproof.bench.document import Summary
 from loadproof.bench.judge.judgement import Judgement
-from loadproof.bench.judge.regression import Comparison, describe
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.output.words import figure, interval, more_of
 

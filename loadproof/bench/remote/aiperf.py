@@ -17,7 +17,7 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.remote.store import S3Store, ask
+from loadproof.bench.s3_store import S3Store, ask
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.endpoints import Answer, Client

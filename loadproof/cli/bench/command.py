@@ -23,7 +23,7 @@ from loadproof.cli.profile_names import argument
 from loadproof.errors import CouldNotRunError, InputError, LoadproofError
 
 if TYPE_CHECKING:
-    from loadproof.bench.judge.run import RunResult
+    from loadproof.bench.judging import RunResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from loadproof.bench.spec import AnswerLength, WorkloadSpec, empirical_tokens, fixed_tokens
+from loadproof.bench.spec import AnswerLength, ImageSpec, WorkloadSpec, empirical_tokens, fixed_tokens
 from loadproof.bench.workload.counting import TokenizerCounter
 from loadproof.bench.workload.datasets import read_dataset
-from loadproof.bench.workload.images import MOST_PX, ImageSpec
+from loadproof.bench.workload.images import MOST_PX
 from loadproof.cli.attempts import Complaints
 from loadproof.errors import InputError
 from loadproof.sessions import TokenCounts

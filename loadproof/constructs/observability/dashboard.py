@@ -82,12 +82,12 @@ def _widgets(deployment: Deployment, buffer: Buffer | None, alarm_names: Sequenc
 
 def heading(deployment: Deployment) -> Widget:
     profile = deployment.profile
-    objectives = profile.objectives.model_dump(exclude_none=True)
-    at = objectives.pop("at_concurrency")
-    bounds = ", ".join(f"{name} {bound:g}" for name, bound in objectives.items())
+    objectives = profile.objectives
+    bounds = ", ".join(f"{name} {bound:g}" for name, bound in objectives.bounds.items())
     text = (
         f"# {deployment.endpoint_name}\n{profile.description or profile.model.id}\n\n"
-        f"Objectives at {at} in flight: {bounds or 'none'}. [Runbook]({deployment.environment.runbook_url})"
+        f"Objectives at {objectives.at_concurrency} in flight: {bounds or 'none'}. "
+        f"[Runbook]({deployment.environment.runbook_url})"
     )
     return {"type": "text", "width": 2 * _THIRD, "height": 3, "properties": {"markdown": text}}
 

@@ -85,6 +85,11 @@ class Objectives(Part):
     output_tokens_per_s_min: PositiveNumber | None = None
     requests_per_s_min: PositiveNumber | None = None
 
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are given, by name, in the schema's order."""
+        return {name: value for name, value in self if value is not None and name != "at_concurrency"}
+
 
 class Phase(Part):
     """One level of a benchmark of several: a closed loop, an open one, or a trace."""

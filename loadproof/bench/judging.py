@@ -9,7 +9,6 @@ from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
 from loadproof.bench.document import Summary, read_summary
 from loadproof.bench.evidence.document import write_evidence
 from loadproof.bench.evidence.places import SIGNATURE as SIGNATURE_FILE
-from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.load.sweep import why_never_ran
 from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
@@ -18,6 +17,7 @@ from loadproof.bench.measure.scaling import read_observed
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import read_plan, write_json
 from loadproof.bench.report import render_report
+from loadproof.bench.summary import build_summary
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 
 _EXIT_CODES = {
