@@ -19,8 +19,8 @@ BETWEEN_LEVELS_S = 6.0  # warm-up and level each begin three looks of the hosts 
 def benchmark_duration_s(profile: Profile) -> float:
     """Predicted seconds of load: the sum over levels.
 
-    A closed loop of n requests at c in flight takes n over what so many sessions send, an open one n / rate; a timed
-    level its time. A trace counts nothing, since its file is not read here. Raises InputError where no level can be planned.
+    A closed loop takes its requests over what so many sessions send, an open one over its rate; a timed level its time.
+    A trace counts nothing, since its file is not read here. Raises InputError where no level can be planned.
     """
     return sum(_level_s(profile, load) + BETWEEN_LEVELS_S for load in _loads(profile))
 

@@ -79,12 +79,13 @@ class Session:
         self.broken, self.left = True, self.in_flight
 
     def blocks(self, place: int) -> Sequence[int]:
-        """Ids of the whole blocks of a step's prompt and answer; servers keep what they made, too."""
+        """Ids of the whole blocks of a step's prompt and answer; servers keep what they made, too, but for the last token,
+        whose KV nobody needed."""
         if not self._block_tokens:
             return ()
         step = self.steps[place]
         before = self._blocks[step.after[0]] if step.after else self._prefix
-        whole = _whole(step.input_tokens + step.output_tokens, self._block_tokens)
+        whole = _whole(step.input_tokens + step.output_tokens - 1, self._block_tokens)
         first = (self.number * _MOST_STEPS + place) * _MOST_BLOCKS
         self._blocks[place] = found = [*before[:whole], *range(first, first + whole - len(before))]
         return found

@@ -10,7 +10,7 @@ from bench_fakes import FakeEndpoint, serving
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import run_benchmark
-from loadproof.bench.judge.run import RunResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.measure.records import RequestRecord, read_records
 from loadproof.bench.plan import read_plan
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
