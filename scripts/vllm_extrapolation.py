@@ -122,10 +122,11 @@ def measure(work: Path, rounds: int) -> None:
 
 
 @contextmanager
-def served(work: Path) -> Iterator[tuple[str, int]]:
+def served(work: Path, *options: str, letters: bool = False) -> Iterator[tuple[str, int]]:
     """vLLM with the profile's settings in a process group of its own, ended with this block: (URL, process id)."""
     model = work / "model"
     make = [REPOSITORY / ".venv-vllm/bin/python", REPOSITORY / "scripts/real_server/tiny_model.py", model]
+    make += ["--letters"] if letters else []
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -133,7 +134,7 @@ def served(work: Path) -> Iterator[tuple[str, int]]:
     settings = ["--max-num-seqs", "16", "--max-num-batched-tokens", "2048"]
     with (work / "vllm.log").open("wb") as log:
         server = subprocess.Popen(
-            [REPOSITORY / "scripts/real_server/serve_vllm.sh", model, str(port), *settings],
+            [REPOSITORY / "scripts/real_server/serve_vllm.sh", model, str(port), *settings, *options],
             stdout=log,
             stderr=log,
             env=os.environ | {"NICE": NICE},

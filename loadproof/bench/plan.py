@@ -43,8 +43,9 @@ def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLeve
     """
     if not load.is_open:
         return PlannedLevel(load, load.requests)
-    schedule = schedule_of(load, workload.seed, level)
-    return PlannedLevel(load, len(schedule.due_ns) * workload.turns, schedule.sha256)
+    schedule = schedule_of(load, workload.seed, level, workload.mixture.requests)
+    sessions = range(len(schedule.due_ns))
+    return PlannedLevel(load, sum(workload.session(level, one)[1] for one in sessions), schedule.sha256)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class PredictedLevel:
     what one copy runs at once, `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step
     that prefills. `refused` requests in flight are more than the server admits: it answers them with an error at once.
     `near_limit` says that a little memory more or less decides whether requests wait. `tails` are the twin's, where it
-    played the level; means of TTFT and TPOT are then its, too.
+    played the level; means of TTFT and TPOT are then its, too. `parts` are the same of each class of the traffic.
     """
 
     concurrency: int
@@ -72,6 +72,7 @@ class PredictedLevel:
     over_60_s: bool
     near_limit: bool = False
     tails: Tails | None = None
+    parts: tuple[tuple[str, Tails], ...] = ()
 
 
 def batch_capacity(deployment: PlannedDeployment, input_tokens: int, output_tokens: int) -> int:

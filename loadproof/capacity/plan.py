@@ -17,6 +17,7 @@ from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of,
 from loadproof.capacity.targets import DerivedValue, derived_values
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
 from loadproof.knee import MARGINAL_GAIN, Knee
+from loadproof.profiles.mixture import busiest_per_s
 from loadproof.profiles.schema import Profile
 from loadproof.usd import usd_per_million_tokens
 
@@ -117,7 +118,7 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
         scaling=derived_values(profile),
         confidence=confidence,
-        notes=tuple(_notes(profile, deployment, cost, workload)),
+        notes=tuple(_notes(profile, deployment, cost, workload, at_objectives)),
     )
 
 
@@ -138,7 +139,11 @@ def _bindings(
 
 
 def _notes(
-    profile: Profile, deployment: PlannedDeployment, cost: HourlyCost, planned: PlannedWorkload
+    profile: Profile,
+    deployment: PlannedDeployment,
+    cost: HourlyCost,
+    planned: PlannedWorkload,
+    at_objectives: PredictedLevel | None,
 ) -> Iterator[str]:
     """What the figures leave out, in words, only where it applies to this profile."""
     workload, settings = profile.workload, profile.container and profile.container.settings
@@ -153,8 +158,13 @@ def _notes(
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
     if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
         yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
-    if workload.turns > 1:
+    if planned.turns > 1:
         yield _conversation(planned, deployment, profile.objectives.at_concurrency)
+    yield from _of_classes(planned, at_objectives)
+    if workload.arrivals.hours or workload.arrivals.days:
+        yield f"the curve knows no day: its busiest hour has {busiest_per_s(workload.arrivals):,.3g} requests/s"
+    if workload.dataset is not None:
+        yield "the dataset is not read: requests are of input_tokens and output_tokens"
     if deployment.limits.scheduler == "dynamic":
         yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
     if getattr(profile.container, "speculative", None) is not None:
@@ -212,8 +222,11 @@ def _speculative(deployment: PlannedDeployment, concurrency: int, workload: Plan
 
 
 def _conversation(workload: PlannedWorkload, deployment: PlannedDeployment, concurrency: int) -> str:
-    """What the figures of a conversation lean on."""
-    said = f"planned at the mean prompt of {workload.turns} turns, {workload.input_tokens:,} tokens with all before it"
+    """What the figures of sessions lean on."""
+    steps = f"up to {workload.turns} steps" if workload.varies else f"{workload.turns} turns"
+    said = f"planned at the mean prompt of {steps}, {workload.input_tokens:,} tokens with all before it"
+    if workload.paused:
+        said += f"; {concurrency:,} in flight are sessions held, those that pause included"
     if workload.history == "computed" or deployment.limits.scheduler != "chunked":
         return f"{said}; each turn computes its whole prompt: no cache of prompts is planned for this server"
     share = workload.kept_share(deployment, concurrency)
@@ -227,5 +240,19 @@ def _conversation(workload: PlannedWorkload, deployment: PlannedDeployment, conc
     )
     return (
         f"{said}; {share:.0%} of what came before is planned as in the cache at {concurrency:,} in flight{routed}; "
-        "no published measurement of conversations was fitted, and think time is left out"
+        "no published measurement of conversations was fitted"
     )
+
+
+def _of_classes(workload: PlannedWorkload, level: PredictedLevel | None) -> Iterator[str]:
+    """What the twin says of the bounds that classes of the traffic have of their own."""
+    tails = dict(level.parts) if level is not None else {}
+    for one in workload.mixture.classes if workload.mixture is not None else ():
+        for name, bound in one.bounds:
+            metric, percentile, _ = name.split("_")
+            if one.name not in tails:
+                yield f"{name} of class {one.name} is not planned: only the twin knows classes apart"
+                continue
+            found = tails[one.name].at(metric, percentile.removeprefix("p"))
+            met = "meets" if found <= bound else "MISSES"
+            yield f"{name} of class {one.name} is predicted at {found:,.0f} ms: it {met} its {bound:,g} ms"

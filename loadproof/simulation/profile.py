@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from math import ceil
 from typing import Final
 
@@ -17,7 +17,7 @@ from loadproof.profiles.settings import components_of
 from loadproof.simulation.elastic import CopyCount
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.profile_copies import copies_of
-from loadproof.simulation.profile_traffic import Traffic, request_tokens, traffic_of, until
+from loadproof.simulation.profile_traffic import MONDAY, Traffic, request_tokens, traffic_of, until
 from loadproof.simulation.results import Result, SimulatedRequest, SimulationSummary, summarise
 from loadproof.simulation.routing import Prefixes, Routing, RoutingCounts
 from loadproof.simulation.windows import Window, Windows
@@ -26,7 +26,6 @@ from loadproof.simulation.windows import Window, Windows
 WHOLE_ANSWER_LIMIT_S: Final = 60.0
 STREAM_LIMIT_S: Final = 480.0
 
-MONDAY: Final = datetime(2026, 1, 5, tzinfo=UTC)
 MOST_WINDOWS: Final = 60
 TELL_EVERY: Final = 20_000
 
@@ -76,7 +75,7 @@ def simulate_profile(
     if memory_fit(deployment).fits == "no":
         raise InputError(f"{profile.name}: the model does not fit its accelerators; see `loadproof plan`")
     component = components_of(profile)[0]
-    traffic = traffic or traffic_of(profile, seed=seed)
+    traffic = traffic or traffic_of(profile, starts_at=starts_at, seed=seed)
     start_up = start_up or start_up_of(deployment)
     notes = _left_out(profile)
     tokens = request_tokens(profile, traffic)
@@ -130,10 +129,6 @@ def _left_out(profile: Profile) -> list[str]:
         notes.append(f"further components on the endpoint are not simulated: {names}")
     if profile.endpoint and len(profile.endpoint.instance_pools) > 1:
         notes.append("all copies run on the first instance pool")
-    if profile.workload.turns > 1:
-        notes.append(
-            "turns have all before them, and find what their copy's cache has kept, but do not wait for answers"
-        )
     if profile.workload.images:
         notes.append("images cost nothing")
     if profile.workload.dataset:

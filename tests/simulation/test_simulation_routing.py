@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +21,6 @@ from loadproof.simulation.chunked import Chunked
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.results import SimulatedRequest
 from loadproof.simulation.routing import ROUTINGS, Prefixes, Router, Routing
-from loadproof.simulation.sizes import conversations
 from loadproof.simulation.traffic import OpenLoop
 
 BLOCK = 16
@@ -107,12 +107,23 @@ class Steps:
         return 5.0 + 0.01 * prefill_tokens
 
 
+def conversations(at_once: int, chance: Random) -> Iterator[tuple[Any, ...]]:
+    """(input, output, blocks, session): six turns of 400 tokens and answers of 40, the next one any conversation's."""
+    begun, turns = count(), dict.fromkeys(range(at_once), (-1, 6))
+    while True:
+        at = chance.randrange(at_once)
+        session, turn = turns[at]
+        if turn == 6:
+            session, turn = next(begun), 0
+        turns[at] = (session, turn + 1)
+        tokens = 440 * turn + 400
+        yield tokens, 40, range(session << 20, (session << 20) + (tokens + 40) // BLOCK), session
+
+
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_hits_are_those_of_a_plain_replay(routing: Routing) -> None:
     """The same requests on the copies that they went to, through an LRU that knows nothing of ours: within a point."""
-    workload = Workload.model_validate({"input_tokens": 400, "output_tokens": 40, "turns": 6})
-    stream, capacity = conversations(workload, 60, BLOCK, seed=3), 60_000
-    rows = [next(stream) for _ in range(3000)]
+    capacity, rows = 60_000, list(islice(conversations(60, Random(3)), 3000))
     chance, times, now = Random(4), [], 0.0
     for _ in rows:
         now += chance.expovariate(1 / 100)

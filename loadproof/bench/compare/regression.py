@@ -220,7 +220,7 @@ def _changes(
 ) -> tuple[Change, ...]:
     """Every figure at one level; each of the two runs draws from a stream of its own."""
     samples = [
-        LevelSamples(level, run.plan.spec.workload.turns, (after.plan.spec.workload.seed, side))
+        LevelSamples(level, run.plan.spec.workload.stride, (after.plan.spec.workload.seed, side))
         for side, (run, level) in enumerate(zip((before, after), levels, strict=True))
     ]
     place = levels[1].metrics.place

@@ -50,7 +50,7 @@ def _objectives(summary: Summary) -> list[str]:
         return []
     rows = [
         (
-            f"`{row.name}`",
+            f"`{row.label}`",
             figure(row.observed),
             f"{'≤' if row.comparison == '<=' else '≥'} {figure(row.bound)}",
             interval(row.low, row.high),

@@ -126,7 +126,7 @@ def conclude(
     """Judge what the hosts sent, with each one's account among the conditions. Raises as `judge_run` does."""
     plan = read_plan(folder)
     records = latest(read_records(folder / RECORDS_FILE).records)
-    accounts = host_accounts(hosts, plan.spec.workload.turns, records, lost)
+    accounts = host_accounts(hosts, plan.spec.workload.stride, records, lost)
     write_plan(
         folder,
         replace(plan, conditions=plan.conditions | {"hosts": {account.host: account.words for account in accounts}}),

@@ -141,7 +141,7 @@ def _other_reasons(summary: Summary) -> list[str]:
     """The verdict's reasons that neither the sentence nor the objectives table tells already."""
     if summary.verdict.outcome == "PASS" and summary.objectives:
         return []
-    told = tuple(f"{objective.name}:" for objective in summary.objectives)
+    told = tuple(f"{objective.label}:" for objective in summary.objectives)
     shown = [wording.visible(reason) for reason in summary.verdict.reasons if not reason.startswith(told)]
     return [reason for reason in shown if reason != verdict_sentence(summary)]
 

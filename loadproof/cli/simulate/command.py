@@ -19,6 +19,7 @@ from loadproof.cli.profile_names import ProfileFile
 from loadproof.cli.simulate.text import print_routings, print_simulation
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
+from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
@@ -88,7 +89,7 @@ def simulate(
     begins, found = _moment(starts_at), list[ProfileSimulation]()
     with Terminal(stderr=True).status("simulating") as status:
         for strategy in strategies:
-            load, minutes = _traffic(loaded, profile, options, seed)
+            load, minutes = _traffic(loaded, profile, options, begins, seed)
             _refuse_without_sessions(strategy, routing, loaded)
             words = f"simulating {load.words}" + (f", routed {strategy}" if strategy else "")
             status.update(words)
@@ -115,11 +116,15 @@ def simulate(
 
 
 def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile) -> None:
-    if strategy == "sticky" and routing == "sticky" and profile.workload.turns == 1:
-        raise InputError("--routing sticky: requests have no sessions; it goes with workload.turns of 2 or more")
+    if strategy == "sticky" and routing == "sticky" and mixture_of(profile.workload).single:
+        raise InputError(
+            "--routing sticky: requests have no sessions; it goes with turns of 2 or more, steps or classes"
+        )
 
 
-def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) -> tuple[Traffic, float]:
+def _traffic(
+    loaded: Profile, file: Path, options: TrafficOptions, begins: datetime, seed: int
+) -> tuple[Traffic, float]:
     """What is sent, and the minutes it lasts: the trace's, the options', or the workload's own. Raises InputError."""
     trace, recorded = options.trace, loaded.workload.arrivals.trace
     if trace is None and options.concurrency is None and options.requests_per_s is None and recorded:
@@ -135,6 +140,7 @@ def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) ->
             burstiness=options.burstiness,
             from_requests_per_s=options.ramp_from,
             ramp_minutes=options.ramp_minutes,
+            starts_at=begins,
             seed=seed,
         )
         return load, 60.0 if options.minutes is None else options.minutes
