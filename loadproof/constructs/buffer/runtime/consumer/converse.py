@@ -47,7 +47,7 @@ class ConverseAnswer:
         self._reason: str | None = None
         self._usage: Document | None = None
 
-    def feed(self, event: Mapping[str, object]) -> None:
+    def feed(self, event: Mapping[str, Any]) -> None:
         """Raises StreamError for what is not an event of this stream; unknown events are passed over."""
         try:
             self._event(event)
@@ -89,7 +89,7 @@ class ConverseAnswer:
             prompt = prompt_tokens(usage["inputTokens"], *cached)
             self._usage = {"prompt_tokens": prompt, "completion_tokens": usage["outputTokens"]}
 
-    def _delta(self, block: Mapping[str, object]) -> None:
+    def _delta(self, block: Mapping[str, Any]) -> None:
         delta = block["delta"]
         self._text += delta.get("text", "")
         self._reasoning += delta.get("reasoningContent", {}).get("text", "")
