@@ -24,6 +24,8 @@ is the least of something, but in `cooldown_min`: minutes. *required* keys have 
 
 **`extends`**: a profile may name one parent file, relative to itself (`extends: ../base/chat.yaml`). Maps merge, lists
 and single values replace. A profile that extends another may leave out whatever its parent has, required keys too.
+`workload` and `objectives` may have a parent of their own, a file of their keys alone, below `deploy_profiles` or in
+`benchmarks` beside it: `workload: {extends: ../../benchmarks/workloads/rag.yaml}`.
 """
 _UNITS: Final = (
     ("_per_s", "per second"),

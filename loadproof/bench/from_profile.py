@@ -29,7 +29,7 @@ from loadproof.profiles.judging import requests_to_judge
 from loadproof.profiles.mixture import busiest_per_s, counts_of, mixture_of
 from loadproof.profiles.names import endpoint_name, inference_component_name
 from loadproof.profiles.on_bedrock import bedrock_settings, deployed_name, invoked_id
-from loadproof.profiles.schema import Component, Profile
+from loadproof.profiles.schema import Component, Profile, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,17 @@ def _spec(profile: Profile, choice: ProfileChoice, target: Target) -> BenchmarkS
 
 def workload_of(profile: Profile, folder: Path) -> WorkloadSpec:
     """What the profile's requests look like; its files lie relative to the profile's `folder`."""
-    workload, images = profile.workload, profile.workload.images
+    return workload_spec(profile.workload, folder, profile.benchmark.seed)
+
+
+def workload_spec(workload: Workload, folder: Path, seed: int) -> WorkloadSpec:
+    """A profile's part as what is sent."""
+    images = workload.images
     dataset = str(folder / workload.dataset) if workload.dataset else None
     return WorkloadSpec(
         input_tokens=counts_of(workload.input_tokens),
         output_tokens=counts_of(workload.output_tokens),
-        seed=profile.benchmark.seed,
+        seed=seed,
         shared_prefix_tokens=workload.shared_prefix_tokens,
         name=workload.name,
         unique_prompts=workload.unique_prompts,

@@ -1,7 +1,8 @@
 """`extends:` names one parent file, relative to the child: maps merge, lists replace, positions stay the source's.
 
 A parent must lie inside the child's profile root (the nearest folder above named `deploy_profiles`, else the child's
-own folder), symbolic links resolved: no profile reads, or quotes in a message, a file that is not a profile.
+own folder), symbolic links resolved: no profile reads, or quotes in a message, a file that is not a profile. Parts that
+profiles share, a workload and objectives, have parents of their own, in that root or in `benchmarks` beside it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,19 @@ from loadproof.profiles.tree import Entry, Map, Node, Problems, Scalar, Unusable
 ROOT_NAME: Final = "deploy_profiles"
 MOST_PARENTS: Final = 8
 KEY: Final = "extends"
+PARTS: Final = ("workload", "objectives")  # may name a parent of their own, a file of that part's keys
+SHARED_NAME: Final = "benchmarks"  # the folder beside ROOT_NAME that a team keeps such files in
 SUFFIXES: Final = (".yaml", ".yml")
 
 
 def read_with_parents(file: FilePath, problems: Problems, content: bytes | None = None) -> Node | None:
     """The merged tree of `file` (or of `content` in its place) and its parents. None when it cannot be read."""
-    return _read(file, profile_root(file), problems, (), content)
+    return _read(file, profile_root(file), problems, (), content=content)
+
+
+def read_part(file: FilePath, problems: Problems) -> Node | None:
+    """The merged tree of a file of one part, a workload, and its parents. None when it cannot be read."""
+    return _read(file, profile_root(file), problems, (), part=PARTS[:1])
 
 
 def read_bytes(file: FilePath) -> bytes:
@@ -46,24 +54,45 @@ def profile_root(file: FilePath) -> FilePath:
 
 
 def _read(
-    file: FilePath, root: FilePath, problems: Problems, chain: tuple[FilePath, ...], content: bytes | None = None
+    file: FilePath,
+    root: FilePath,
+    problems: Problems,
+    chain: tuple[FilePath, ...],
+    *,
+    content: bytes | None = None,
+    part: tuple[str, ...] = (),
 ) -> Node | None:
+    """`part`: the file holds that part alone; empty: a whole profile."""
     tree = read_yaml(read_bytes(file) if content is None else content, str(file), problems)
-    if not isinstance(tree, Map) or KEY not in tree.entries:
+    if not isinstance(tree, Map):
         return tree
-    entry = tree.entries.pop(KEY)
-    parent = _parent_file(entry, file, root, problems, (*chain, file.resolve()))
-    if parent is None:
-        return None
-    inherited = _read(parent, root, problems, (*chain, file.resolve()))
-    # A parent that cannot be read has said so; the child's missing keys would only be noise.
-    return merged(inherited, tree) if isinstance(inherited, Map) else None
+    chain = (*chain, file.resolve())
+    for key in () if part else PARTS:
+        entry = tree.entries.get(key)
+        if entry is not None and isinstance(entry.node, Map):
+            node = _over_parent(entry.node, root, problems, chain, (key,))
+            tree.entries[key] = Entry(entry.key_mark, node or Unusable(entry.node.mark))
+    return _over_parent(tree, root, problems, chain, part)
+
+
+def _over_parent(
+    child: Map, root: FilePath, problems: Problems, chain: tuple[FilePath, ...], part: tuple[str, ...]
+) -> Map | None:
+    """`child` over the parent that it names. None for one that cannot be read, which has said so: the child's missing
+    keys would only be noise."""
+    entry = child.entries.pop(KEY, None)
+    if entry is None:
+        return child
+    roots = (root, root.parent / SHARED_NAME) if part and root.name == ROOT_NAME else (root,)
+    parent = _parent_file(entry, roots, problems, chain, (*part, KEY))
+    inherited = None if parent is None else _read(parent, root, problems, chain, part=part)
+    return merged(inherited, child) if isinstance(inherited, Map) else None
 
 
 def _parent_file(
-    entry: Entry, file: FilePath, root: FilePath, problems: Problems, chain: tuple[FilePath, ...]
+    entry: Entry, roots: tuple[FilePath, ...], problems: Problems, chain: tuple[FilePath, ...], path: tuple[str, ...]
 ) -> FilePath | None:
-    node, path = entry.node, (KEY,)
+    node = entry.node
     if isinstance(node, Unusable):
         return None
     if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
@@ -71,17 +100,18 @@ def _parent_file(
         return None
     seen = shown(node.value, path)
     given = FilePath(node.value)
-    parent = FilePath(os.path.normpath(file.parent / given))
+    parent = FilePath(os.path.normpath(FilePath(node.mark.file).parent / given))
     try:
         resolved = parent.resolve()
-        inside = resolved.is_relative_to(root.resolve())
+        inside = any(resolved.is_relative_to(root.resolve()) for root in roots)
         readable = inside and resolved.is_file()
     except (OSError, ValueError, RuntimeError):
         resolved, inside, readable = parent, True, False
     if given.is_absolute():
         message, mend = f"parent `{seen}` is an absolute path", "name it relative to this file"
     elif not inside:
-        message, mend = f"parent `{seen}` lies outside {root.name}/", "keep parents inside that folder"
+        folders = " and ".join(f"{root.name}/" for root in roots)
+        message, mend = f"parent `{seen}` lies outside {folders}", "keep parents inside that folder"
     elif resolved.suffix not in SUFFIXES:
         message, mend = f"parent `{seen}` is not a .yaml or .yml file", "name a profile"
     elif not readable:

@@ -1,7 +1,8 @@
 """The schema for editors: what the loader accepts, as JSON Schema (draft 2020-12).
 
 A profile that `extends` a parent may leave out anything the parent has, at every depth, so the schema holds every
-part twice: whole, and with nothing required. Which one applies is decided by the presence of `extends`.
+part twice: whole, and with nothing required. Which one applies is decided by the presence of `extends`; a part that may
+have a parent of its own asks for what it lacks only without one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from loadproof.profiles.calibrating import KEY as CALIBRATION
-from loadproof.profiles.inheritance import KEY
+from loadproof.profiles.inheritance import KEY, PARTS
 from loadproof.profiles.schema import Calibration, Environment, Profile
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -28,16 +29,14 @@ def profile_schema() -> _Schema:
     whole["properties"][CALIBRATION] = _named_file(whole["properties"][CALIBRATION]["description"])
     for name in _parts(Calibration)[1].keys() | {Calibration.__name__}:
         definitions.pop(name, None)
+    for name in PARTS:
+        part = definitions[name.capitalize()]
+        part["properties"] = {KEY: _parent(f"file of keys of a {name}"), **part["properties"]}
+        if required := part.pop("required", None):
+            part["anyOf"] = [{"required": required}, {"required": [KEY]}]
     partial_definitions = {f"{name}{_PARTIAL}": _partial(part) for name, part in definitions.items()}
     partial = _partial(whole)
-    partial["properties"] = {
-        KEY: {
-            "type": "string",
-            "pattern": r"\.ya?ml$",
-            "description": "parent file, relative to this one: maps merge, lists replace",
-        },
-        **partial["properties"],
-    }
+    partial["properties"] = {KEY: _parent("parent file"), **partial["properties"]}
     partial["required"] = [KEY]
     return {
         "$schema": _DIALECT,
@@ -48,6 +47,11 @@ def profile_schema() -> _Schema:
         "else": {"$ref": f"{_REFERENCE}Profile"},
         "$defs": {"Profile": whole, f"Profile{_PARTIAL}": partial, **definitions, **partial_definitions},
     }
+
+
+def _parent(what: str) -> _Schema:
+    description = f"{what}, relative to this one: maps merge, lists replace"
+    return {"type": "string", "pattern": r"\.ya?ml$", "description": description}
 
 
 def environment_schema() -> _Schema:

@@ -5,25 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from loadproof.errors import InputError, Problem, ProfileError
 from loadproof.profiles.building import WRONG, build_part
-from loadproof.profiles.calibrating import is_calibration, with_calibration
+from loadproof.profiles.calibrating import is_calibration, read_calibration, with_calibration
 from loadproof.profiles.checks import check_rules
 from loadproof.profiles.config_json import with_config_json
-from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
+from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_part, read_with_parents
 from loadproof.profiles.reader import read_yaml
-from loadproof.profiles.schema import Calibration, Environment, Profile
+from loadproof.profiles.schema import Calibration, Environment, Profile, Workload
 from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.tree import Mark, Node, Problems, place_of, scalars
 
 ENVIRONMENT_FILE: Final = "environment.yaml"
 _NEARLY: Final = "environment.yml"  # an easy slip, and never a profile
 P = TypeVar("P", Profile, Environment)
+A = TypeVar("A", Calibration, Workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,21 @@ def load_profile(path: Path) -> Profile:
 
 def load_calibration(path: Path) -> Calibration:
     """The calibration in one file. Raises ProfileError with every problem, InputError for a file it cannot read."""
+    return _part_in(path, Calibration, read_calibration)
+
+
+def load_workload(path: Path) -> Workload:
+    """The workload in one file of its keys. Raises ProfileError with every problem, InputError as above."""
+    return _part_in(path, Workload, read_part)
+
+
+def _part_in(path: Path, model: type[A], read: Callable[[Path, Problems], Node | None]) -> A:
     problems = Problems()
     try:
-        tree = read_yaml(read_bytes(path), str(path), problems)
+        tree = read(path, problems)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; look at its name and permissions") from None
-    part = WRONG if tree is None else build_part(Calibration, tree, problems)
+    part = WRONG if tree is None else build_part(model, tree, problems)
     if problems.errors or part is WRONG:
         raise ProfileError(problems.found)
     return part

@@ -154,6 +154,7 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
         ([*DEMO, "--phase", "process=poisson,duration_s=9"], "no requests_per_s; poisson needs a rate"),
         ([*DEMO, "--trace", "missing.csv"], "missing.csv: cannot be read as a trace"),
         ([*DEMO, "--workload", "chat-256"], "did you mean chat-256-256?"),
+        ([*DEMO, "--workload", "none.yaml"], "none.yaml: cannot be read"),
         ([*DEMO, "--input-tokens", "normal:5"], "expected 256, normal:MEAN:STDDEV"),
         ([*DEMO, "--output-tokens", "uniform:9:3"], "9 is above 3; write the lowest first"),
         ([*DEMO, "--input-tokens", "empirical:none.txt"], "none.txt: cannot be read"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +31,11 @@ class WorkloadOptions:
 
     name: Annotated[
         str | None,
-        typer.Option("--workload", help="by name: chat-256-256, generate-32-128, classify-256-32, summarize-3840-256"),
+        typer.Option(
+            "--workload",
+            help="a file of a profile's workload keys (benchmarks/workloads/rag.yaml), or by name: chat-256-256, "
+            "generate-32-128, classify-256-32, summarize-3840-256",
+        ),
     ] = None
     input_tokens: Annotated[
         str | None,
@@ -80,7 +83,9 @@ def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: boo
     attempts = Complaints()
     changes: dict[str, Any] = {}
     if options.name is not None:
-        changes = attempts.attempt(partial(_named, options.name), changes)
+        from loadproof.cli.bench.named import named  # noqa: PLC0415  brings pydantic along
+
+        changes = attempts.attempt(partial(named, options.name), changes)
     for side in ("input_tokens", "output_tokens"):
         text = getattr(options, side)
         if text is not None:
@@ -145,21 +150,6 @@ def parse_image(text: str) -> ImageSpec:
             f"--image {text!r}: expected WIDTHxHEIGHT in pixels up to {MOST_PX}, like 512x512 or 512x512x2"
         )
     return ImageSpec(*sizes)
-
-
-def _named(name: str) -> dict[str, object]:
-    from loadproof.profiles.workloads import NAMED_WORKLOADS  # noqa: PLC0415  brings pydantic along
-
-    found = NAMED_WORKLOADS.get(name)
-    if found is None:
-        near = difflib.get_close_matches(name, NAMED_WORKLOADS, n=1)
-        known = f"did you mean {near[0]}?" if near else f"use {', '.join(NAMED_WORKLOADS)}"
-        raise InputError(f"--workload {name!r}: no workload of that name; {known}")
-    return {
-        "name": name,
-        "input_tokens": fixed_tokens(found.input_tokens),
-        "output_tokens": fixed_tokens(found.output_tokens),
-    }
 
 
 def _whole(place: str, text: str, number: str) -> int:

@@ -67,8 +67,9 @@ reading(
 reading(
     "LP011",
     "Parent cannot be used",
-    reason="`extends:` reads one file inside the profiles' own folder, so that a diff of that folder shows all.",
-    mend="Name an existing .yaml file below deploy_profiles/, relative to the child, without a circle.",
+    reason="`extends:` reads one file inside the profiles' own folder, so that a diff of that folder shows all; a "
+    "workload's or objectives' may also lie in benchmarks/ beside it.",
+    mend="Name an existing .yaml file in such a folder, relative to the child, without a circle.",
 )
 reading(
     "LP012",
