@@ -6,13 +6,14 @@ fields run on what is valid and pass over what is not (`checks.run_rules`).
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from enum import Enum
 from typing import Final, Literal, TypeVar
 
 from loadproof.pages.wording import joined
+from loadproof.profiles import describing
+from loadproof.profiles.describing import describe
 from loadproof.profiles.plain import Surprise, plain_value
 from loadproof.profiles.reader import type_word
 from loadproof.profiles.schema import Part
@@ -51,7 +52,7 @@ def build_part(model: type[P], node: Node, problems: Problems, path: Path = ()) 
     if isinstance(node, Unusable):
         return WRONG
     if not isinstance(node, Map):
-        return _mismatch(node, path, problems, f"a map ({_some(fields_of(model))})", "write its keys below it")
+        return _mismatch(node, path, problems, describe(PartOf(model)), "write its keys below it")
     fields = fields_of(model)
     values: dict[str, object] = {}
     wrong: list[str] = []
@@ -59,9 +60,10 @@ def build_part(model: type[P], node: Node, problems: Problems, path: Path = ()) 
     for key, entry in node.entries.items():
         field = fields.get(key)
         if field is None:
-            meant = None if problems.is_full else _meant(key, [name for name in fields if name not in node.entries])
+            left = [name for name in fields if name not in node.entries]
+            meant = None if problems.is_full else describing.meant(key, left)
             misspelt.add(meant)
-            mend = f"did you mean `{meant}`?" if meant else _allowed_keys(fields)
+            mend = f"did you mean `{meant}`?" if meant else describing.allowed_keys(fields)
             problems.add(entry.key_mark, "LP101", (*path, key), f"unknown key `{shown_key(key)}`", mend)
             continue
         value = build(field.shape, entry.node, problems, (*path, key))
@@ -73,7 +75,7 @@ def build_part(model: type[P], node: Node, problems: Problems, path: Path = ()) 
         wrong.append(name)
         if name not in misspelt:  # one mistake, one message
             found = f"required key `{name}` is missing"
-            problems.add(node.mark, "LP102", path, found, _addition(name, fields[name].shape))
+            problems.add(node.mark, "LP102", path, found, describing.addition(name, fields[name].shape))
     # A misspelt key is meant, not left out: no rule is to speak of its default.
     wrong += [name for name in fields if name in misspelt and name not in wrong]
     wrong += [name for name, other in model.needed_without.items() if other in wrong and name not in values]
@@ -110,31 +112,6 @@ def build(shape: Shape, node: Node, problems: Problems, path: Path) -> object:
             return _truth(node, problems, path)
         case OneOf():
             return _words(shape, node, problems, path)
-
-
-def describe(shape: Shape) -> str:
-    """What a shape allows, in words."""
-    match shape:
-        case Optional():
-            return describe(shape.shape)
-        case PartOf():
-            return f"a map ({_some(fields_of(shape.model))})"
-        case Tagged():
-            return f"a map with `{shape.key}`: {joined(shape.parts, 'or')}"
-        case ListOf():
-            return "a list"
-        case MapOf():
-            return "a map"
-        case Either():
-            return " or ".join(describe(arm) for arm in shape.arms)
-        case Text():
-            return shape.form.words if shape.form else "text"
-        case Number():
-            return _bounds(shape)
-        case Boolean():
-            return "true or false"
-        case OneOf():
-            return joined(shape.allowed, "or")
 
 
 def _missing(model: type[Part], fields: dict[str, Field], node: Map) -> Iterable[str]:
@@ -192,7 +169,7 @@ def _map(shape: MapOf, node: Node, problems: Problems, path: Path) -> object:
     wrong = False
     for key, entry in node.entries.items():
         if not _fits(shape.key, key):
-            words = describe(shape.key) if shape.key.form else _length(shape.key)
+            words = describe(shape.key) if shape.key.form else describing.length_of(shape.key)
             problems.add(entry.key_mark, "LP104", (*path, key), f"key is not {words}", "rename it")
             wrong = True
         value = build(shape.value, entry.node, problems, (*path, key))
@@ -235,7 +212,7 @@ def _text(shape: Text, node: Node, problems: Problems, path: Path) -> object:
     if _fits(shape, node.value):
         return node.value
     if shape.form is None or (shape.pattern is not None and shape.pattern.fullmatch(node.value)):
-        found = f"found text of {len(node.value)} characters, allowed are {_length(shape)}"
+        found = f"found text of {len(node.value)} characters, allowed are {describing.length_of(shape)}"
         problems.add(node.mark, "LP104", path, found, "shorten it")
         return WRONG
     seen = shown(node.value, path)
@@ -254,16 +231,8 @@ def _fits(shape: Text, text: str) -> bool:
     return shape.pattern is None or shape.pattern.fullmatch(text) is not None
 
 
-def _length(shape: Text) -> str:
-    if shape.longest is None:
-        return f"at least {shape.shortest} characters"
-    if not shape.shortest:
-        return f"at most {shape.longest} characters"
-    return f"{shape.shortest} to {shape.longest} characters"
-
-
 def _number(shape: Number, node: Node, problems: Problems, path: Path) -> object:
-    allowed = _bounds(shape)
+    allowed = describing.bounds_of(shape)
     if not isinstance(node, Scalar):
         return _mismatch(node, path, problems, allowed, "write one number")
     value = node.value
@@ -287,19 +256,6 @@ def _number(shape: Number, node: Node, problems: Problems, path: Path) -> object
     return value if shape.whole else float(value)
 
 
-def _bounds(shape: Number) -> str:
-    kind = "a whole number" if shape.whole else "a number"
-    if shape.least is not None and shape.most is not None:
-        return f"{kind} from {shape.least} to {shape.most}"
-    limits = [
-        f"at least {shape.least}" if shape.least is not None else "",
-        f"above {shape.above}" if shape.above is not None else "",
-        f"at most {shape.most}" if shape.most is not None else "",
-        f"below {shape.below}" if shape.below is not None else "",
-    ]
-    return f"{kind} {' and '.join(limit for limit in limits if limit)}".strip()
-
-
 def _truth(node: Node, problems: Problems, path: Path) -> object:
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
@@ -319,7 +275,7 @@ def _words(shape: OneOf, node: Node, problems: Problems, path: Path) -> object:
     value = node.value
     if any(value == word and type(value) is type(word) for word in shape.allowed):
         return value
-    meant = _meant(node.text, [str(word) for word in shape.allowed])
+    meant = describing.meant(node.text, [str(word) for word in shape.allowed])
     mend = f"did you mean `{meant}`?" if meant else "use one of them"
     seen = _cited(shown(node.text, path))
     problems.add(node.mark, "LP106", path, f"expected {allowed}, found {seen}", mend)
@@ -348,56 +304,3 @@ def _found(node: Node, path: Path) -> str:
 
 def _cited(seen: str) -> str:
     return seen if seen == "(value hidden)" else f"`{seen}`"
-
-
-def _meant(word: str, known: list[str]) -> str | None:
-    """The known word nearest to what was written, if one is near; case and camelCase do not count."""
-    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word[:60]).lower().replace("-", "_")
-    for candidate in (word[:60], plain):
-        near = difflib.get_close_matches(candidate, known, n=1, cutoff=0.6)
-        if near:
-            return near[0]
-    return None
-
-
-def _allowed_keys(fields: dict[str, Field]) -> str:
-    if len(fields) <= 12:
-        return f"allowed here: {', '.join(fields)}"
-    return "delete it, or look in deploy_profiles/schema.json"
-
-
-def _some(fields: dict[str, Field]) -> str:
-    names = list(fields)
-    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-
-
-def _addition(name: str, shape: Shape) -> str:
-    """How to add a missing key."""
-    match shape:
-        case PartOf():
-            needed = [key for key, field in fields_of(shape.model).items() if field.required]
-            return f"add `{name}:` with {' and '.join(needed)}" if needed else f"add `{name}: {{}}`"
-        case Tagged():
-            return f"add `{name}:` with `{shape.key}`"
-        case Either():
-            return _addition(name, shape.arms[0])
-        case Text(form=None) | ListOf():
-            return f"add `{name}:`"
-        case _:
-            return f"add `{name}: {_example(shape)}`"
-
-
-def _example(shape: Shape) -> str:
-    match shape:
-        case Optional():
-            return _example(shape.shape)
-        case Text(form=form) if form is not None:
-            return form.example
-        case Number():
-            return "1" if shape.least is None else str(shape.least)
-        case Boolean():
-            return "true"
-        case OneOf():
-            return str(shape.allowed[0])
-        case _:
-            return "…"

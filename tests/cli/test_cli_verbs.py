@@ -55,13 +55,13 @@ main()
 
 
 def test_a_check_imports_what_reads_profiles_and_no_more() -> None:
-    """Nothing that plans, simulates, sends, deploys, draws or calls AWS; at most 90 modules of our own."""
+    """Nothing that plans, simulates, sends, deploys, draws or calls AWS; at most 95 modules of our own."""
     loaded = after_a_check("sys.modules")
     ours = [name.split(".") for name in loaded if name.split(".")[0] == "loadproof"]
     rooms = {name[1] for name in ours if len(name) > 1}
     assert not rooms & {"capacity", "simulation", "invocation", "bench", "constructs", "localcloud", "advice", "review"}
     assert not {"numpy", "rich", "boto3", "botocore", "aws_cdk", "jsii", "plotly"} & set(loaded)
-    assert len(ours) <= 90
+    assert len(ours) <= 95
 
 
 def test_a_check_builds_no_validator() -> None:
