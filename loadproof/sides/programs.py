@@ -26,7 +26,9 @@ from loadproof.walls import prison
 PATIENCE_S: Final = 900.0
 _MOST_SAID_BYTES: Final = 1024 * 1024
 _MOST_LEFT_BYTES: Final = 512 * 2**20
-_START_CPU_S, _PROFILE_CPU_S = 30.0, 1.0  # ten times what Python, Node and the CDK take
+# What a stranger's program may take. Python, Node and the CDK take 3 s and 400 MiB, 60 profiles more 100 MiB.
+_START_CPU_S, _PROFILE_CPU_S = 30.0, 1.0
+_START_MIB, _PROFILE_MIB, _MOST_MIB = 512, 4, 1024
 # What synthesis may need of this process's environment; whatever else a job holds is not the reviewed code's to read.
 _PASSED: Final = re.compile(
     r"PATH|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TEMP|TMP|TERM|NO_COLOR|VIRTUAL_ENV|LD_LIBRARY_PATH|SYSTEMROOT"
@@ -99,7 +101,8 @@ class Programs:
             cached if cached.is_dir() else None,
             {} if _PACKAGE.parent.name in _INSTALLED else {_PACKAGE.name: _PACKAGE},
         )
-        bounds = prison.Bounds(cpu_s=_START_CPU_S + _PROFILE_CPU_S * profiles)
+        memory_mib = min(_MOST_MIB, _START_MIB + _PROFILE_MIB * profiles)
+        bounds = prison.Bounds(_START_CPU_S + _PROFILE_CPU_S * profiles, memory_mib)
         with tempfile.TemporaryFile() as plan, tempfile.TemporaryFile() as said:
             plan.write(prison.plan_of(program, bounds))
             plan.seek(0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import resource
 import signal
 import struct
@@ -30,7 +31,7 @@ _RIGHTS_OF_ABI = (0, 13, 14, 15, 15, 16)  # how many rights the kernel knows, by
 _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
 _NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
 _NEW_PROCESSES_NETWORK_IPC = 0x20000000 | 0x40000000 | 0x08000000
-_MOST_THREADS = 512  # of a program that is apart; the kernel does not hold root to it
+_MOST_THREADS = 512  # of a program that is apart; root is held to it by numbers of processes, which run out
 _END_WITH_PARENT, _MAY_BE_READ = 1, 4  # prctl
 _BIND, _REMOUNT, _PRIVATE, _RELATIVE_TIMES, _DETACH = 4096, 32, (1 << 14) | (1 << 18), 1 << 21, 2
 # Of a mount, what an unprivileged one must keep; these have the same numbers as a file system's own flags.
@@ -94,6 +95,13 @@ def apart() -> None:
         os._exit(abs(os.waitstatus_to_exitcode(status)))
     _done(_libc.prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0), "prctl")
     _mount("proc", "/proc", 0, "proc")
+    if os.getuid() == 0 and _kernel() >= (6, 14):  # since then it is of these processes alone
+        Path("/proc/sys/kernel/pid_max").write_text(str(_MOST_THREADS))
+
+
+def _kernel() -> tuple[int, int]:
+    major, minor, *_ = os.uname().release.split(".")
+    return int(major), int(re.sub(r"\D.*", "", minor) or 0)
 
 
 def own_tmp(folder: str | None, read: list[str], size_mib: int = 0) -> None:

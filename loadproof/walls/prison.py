@@ -31,8 +31,8 @@ class Bounds:
     """What all processes of a program may take together."""
 
     cpu_s: float
+    memory_mib: int
     idle_s: float = 20.0
-    memory_mib: int = 896
     processes: int = 32
 
 

@@ -100,6 +100,16 @@ class Objectives(Part):
     output_tokens_per_s_min: PositiveNumber | None = None
     requests_per_s_min: PositiveNumber | None = None
 
+    @property
+    def alarm_kinds(self) -> tuple[str, ...]:
+        """The alarms on what CloudWatch knows of them: these turn an update back."""
+        latencies = [
+            f"latency-{percentile}"
+            for percentile in ("p50", "p90", "p95", "p99")
+            if getattr(self, f"e2e_{percentile}_ms") is not None
+        ]
+        return (*latencies, *(["error-rate"] if self.error_rate_max is not None else []))
+
 
 class TokenDistribution(Part):
     """A distribution of token counts, cut to [min, max]."""
