@@ -31,9 +31,9 @@ from loadproof.localcloud.runtime import Runtime
 from loadproof.localcloud.runtime.outside import Aws
 from loadproof.localcloud.seal.gate import Gate
 from loadproof.localcloud.seal.keys import CloudKeys
-from loadproof.localcloud.seal.sandbox import sandbox_kind
 from loadproof.localcloud.seal.signature import Verifier
 from loadproof.localcloud.state import CloudOptions, CloudState
+from loadproof.walls.sandbox import sandbox_kind
 
 log = logging.getLogger("loadproof.localcloud")
 _PARENT_POLL_S = 0.5
