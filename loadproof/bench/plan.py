@@ -100,7 +100,7 @@ def planned_in_full(plan: RunPlan) -> RunPlan:
     return replace(plan, levels=tuple(levels))
 
 
-def new_plan(spec: BenchmarkSpec, run_id: str, now_unix_ns: int, conditions: dict[str, Any]) -> RunPlan:
+def new_plan(spec: BenchmarkSpec, run_id: str, now_unix_ns: int, conditions: dict[str, object]) -> RunPlan:
     """A run that begins now, planned in full, its prompts unlike any other run's. Raises InputError."""
     now_utc = utc_text(now_unix_ns)
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))

@@ -115,7 +115,7 @@ def is_signed(public_key: str, message: bytes, signature: bytes, *, named: str) 
     return True
 
 
-def _refuse_other_kinds(public: Any, named: str) -> str:
+def _refuse_other_kinds(public: object, named: str) -> str:
     name = type(public).__name__
     if name.startswith("Ed25519"):
         return "Ed25519"

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
@@ -154,7 +154,7 @@ def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
     """The recorded traffic, and the minutes it lasts (its last request included)."""
     rows = read_trace(trace, speed)
     times = [row.due_s * 1000 for row in rows]
-    sizes: list[tuple[Any, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, None) for row in rows]
+    sizes: list[tuple[object, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, None) for row in rows]
     traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", BLOCK_TOKENS)
     if not any(row.blocks for row in rows):
         traffic = replace(traffic, sizes=[size[:2] for size in sizes], block_tokens=0)
