@@ -72,13 +72,15 @@ def _published_as(model_id: str) -> str:
 
 
 def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
-    """Listed ids whose names are like that of `model_id`: first those with most of its numbers (release, size)."""
+    """Listed ids whose names are like that of `model_id`: first those with most of its numbers (release, size); the
+    family's name counts as one and a half."""
     wanted = _bare(model_id)
-    numbers = set(_NUMBER.findall(wanted))
+    numbers, family = set(_NUMBER.findall(wanted)), _family(wanted)
 
-    def unlike(listed: str) -> tuple[int, float]:
+    def unlike(listed: str) -> tuple[float, float]:
         name = _bare(listed)
-        return -len(numbers & set(_NUMBER.findall(name))), -difflib.SequenceMatcher(None, wanted, name).ratio()
+        shared = len(numbers & set(_NUMBER.findall(name))) + 1.5 * (family == _family(name))
+        return -shared, -difflib.SequenceMatcher(None, wanted, name).ratio()
 
     ordered = sorted((unlike(listed), listed) for listed in model_ids())
     return tuple(listed for (_, same), listed in ordered if -same >= _ALIKE)[:most]
@@ -87,6 +89,11 @@ def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
 def _bare(model_id: str) -> str:
     """The name without its publisher and its tuning."""
     return _TUNED.sub("", model_id.rpartition("/")[2].casefold())
+
+
+def _family(bare: str) -> str:
+    """`llama` of `llama-3.2-8b`: the letters that a name begins with."""
+    return bare[: len(bare) - len(bare.lstrip("abcdefghijklmnopqrstuvwxyz"))]
 
 
 def is_gated(model_id: str) -> bool:
