@@ -151,7 +151,7 @@ def served(work: Path, *options: str, letters: bool = False) -> Iterator[tuple[s
 
 def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     print("vLLM starts (about half a minute)", flush=True)
-    for _ in range(180):
+    for _ in range(600):
         if server.poll() is not None:
             break
         try:
