@@ -20,25 +20,7 @@ import time
 from pathlib import Path
 
 FILE_BYTES = 64 * 2**20
-WORDS = [
-    "the",
-    "cache",
-    "of",
-    "a",
-    "copy",
-    "holds",
-    "what",
-    "its",
-    "requests",
-    "left",
-    "and",
-    "whoever",
-    "comes",
-    "back",
-    "finds",
-    "it",
-    "again",
-]
+WORDS = ("the", "cache", "of", "a", "copy", "holds", "what", "its", "requests", "left", "and", "who", "comes", "back")
 
 
 def write(folder: Path, most_bytes: int) -> int:
