@@ -147,7 +147,7 @@ def test_a_trace_of_failures_alone_has_no_rows(tmp_path: Path) -> None:
 
 def test_found_blocks_are_those_of_a_plain_replay() -> None:
     """Against a cache of lists: 2,000 prompts over trees of prefixes, room for 64 blocks."""
-    chance, cache, plain = Random(7), BlockCache(64), OrderedDict[int, bool]()
+    chance, cache, plain = Random(7), BlockCache(), OrderedDict[int, bool]()
     for _ in range(2_000):
         root = chance.randrange(6)
         prompt = [root * 1000 + depth * 10 + chance.randrange(2) for depth in range(chance.randrange(1, 12))]
@@ -161,7 +161,9 @@ def test_found_blocks_are_those_of_a_plain_replay() -> None:
             plain[block] = True
         while len(plain) > 64:
             plain.popitem(last=False)
-        assert cache.use(prompt) == expected
+        assert cache.hold(prompt) == expected
+        cache.release(prompt)
+        cache.shrink(64)
 
 
 def test_rows_compare_by_what_they_say() -> None:
