@@ -161,7 +161,7 @@ def bench(base: str, out: Path, concurrency: int, prompt: int, requests: int, *m
     }
     words = [str(part) for pair in options.items() for part in pair]
     done = subprocess.run([*pinned, BIN / "loadproof", "bench", *words, *more], capture_output=True, text=True)
-    if done.returncode not in (0, 1, 3) or not (out / "summary.json").is_file():
+    if not (out / "summary.json").is_file():  # a run that is judged by nobody has an exit code of its own
         sys.exit(f"benchmark {out.name}: exit {done.returncode}\n{done.stderr[-2000:]}")
 
 
