@@ -72,7 +72,8 @@ def _conversation(file: Path, number: int, problems: list[str]) -> Iterator[Reco
     except InputError as error:
         problems.append(str(error))
         return
-    if not isinstance(read.get("requests"), list):
+    requests = read.get("requests")
+    if not isinstance(requests, list):
         problems.append(f"{file}: no list `requests`; expected an agent's conversation")
         return
     size = read.get("block_size")
@@ -80,7 +81,7 @@ def _conversation(file: Path, number: int, problems: list[str]) -> Iterator[Reco
         problems.append(f"{file}: block_size {size!r}: expected a whole number from 1")
         return
     first = 0 if read.get("hash_id_scope") == "global" else number * _IDS_APART
-    for place, row in _requests(read["requests"], f"{file}: request"):
+    for place, row in _requests(requests, f"{file}: request"):
         try:
             yield _request(row, first, number, int(str(size)))
         except ValueError as error:
