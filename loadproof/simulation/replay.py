@@ -6,7 +6,7 @@ scheduler it cannot know; that is played, and gives the percentiles and how E2E 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -84,21 +84,45 @@ class _Run:
     tails: Tails
 
 
+@dataclass(frozen=True, slots=True)
+class PlayedRun:
+    """Means in ms, and percentiles; what a server adds before a first token is in them. `duration_ms` is wall time."""
+
+    duration_ms: float
+    ttft_ms: float
+    e2e_ms: float
+    tails: Tails
+
+
 @lru_cache(maxsize=4096)  # alternatives that differ in their number of machines alone share their copies' runs
 def _played(
     workload: Workload, planned: PlannedWorkload, copy: PlannedDeployment, clients: int, kept_share: float
-) -> _Run | None:
-    """One copy's share of a level's requests, in virtual time; None where it serves none of them."""
+) -> PlayedRun | None:
+    """One copy's share of a level's requests; None where it serves none of them."""
     requests = min(max(FEWEST_REQUESTS, ROUNDS * clients), max(MOST_REQUESTS, 2 * clients))
+    prefix = planned.cached_tokens if copy.limits.scheduler == "chunked" else 0
+    sizes = request_sizes(workload, kept_share=kept_share)
+    return play(copy, clients, requests, sizes, planned.input_tokens + planned.output_tokens, prefix)
+
+
+def play(
+    deployment: PlannedDeployment,
+    clients: int,
+    requests: int,
+    sizes: Iterator[tuple[int, ...]],
+    request_tokens: float,
+    shared_prefix_tokens: int = 0,
+) -> PlayedRun | None:
+    """So many requests of one copy's clients in virtual time, all begun together; None where it serves none.
+
+    `sizes` as `simulate_fleet` takes them, `request_tokens` their mean, prompt plus answer.
+    """
     copies = fresh_copies(
-        copy,
-        shared_prefix_tokens=planned.cached_tokens if copy.limits.scheduler == "chunked" else 0,
-        request_tokens=planned.input_tokens + planned.output_tokens,
+        replace(deployment, copies=1), shared_prefix_tokens=shared_prefix_tokens, request_tokens=request_tokens
     )
-    outside_ms = copy.server.ttft_ms
+    outside_ms = deployment.server.ttft_ms
     loop = ClosedLoop(clients, turnaround_ms=outside_ms, jitter_ms=JITTER_MS)
-    sizes = islice(request_sizes(workload, kept_share=kept_share), requests)
-    served = [one for one in simulate_fleet(copies, loop, sizes) if isinstance(one, SimulatedRequest)]
+    served = [one for one in simulate_fleet(copies, loop, islice(sizes, requests)) if isinstance(one, SimulatedRequest)]
     if not served:
         return None
     ttfts = sorted(one.ttft_ms + outside_ms for one in served)
@@ -107,7 +131,9 @@ def _played(
         (one.end_ms - one.first_token_ms) / (one.output_tokens - 1) for one in served if one.output_tokens > 1
     )
     tails = Tails(_percentiles(ttfts), _percentiles(tpots), _percentiles(e2es))
-    return _Run(sum(ttfts) / len(ttfts), sum(e2es) / len(e2es), tails)
+    return PlayedRun(
+        max(one.end_ms for one in served) + outside_ms, sum(ttfts) / len(ttfts), sum(e2es) / len(e2es), tails
+    )
 
 
 def _percentiles(ordered: Sequence[float]) -> Percentiles:
