@@ -281,7 +281,8 @@ A row is the median of those runs in which other processes took least of the mac
 TTFT is {band:.0%}.
 
 Conditions: {os.cpu_count()} cores, Python {sys.version_info.major}.{sys.version_info.minor}; others took
-{min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f}); vLLM and client at nice {NICE}.
+{min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f}); vLLM and client at nice
+{NICE}.
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from loadproof import catalog
 from loadproof.capacity.confidence import Confidence, confidence_of, less_sure, unverified_rows
 from loadproof.capacity.cost import HourlyCost, cost_of, with_expected
 from loadproof.capacity.curve import PredictedLevel
@@ -169,6 +170,8 @@ def _notes(
         yield image_note(profile)
     if workload.dataset is not None:
         yield "the dataset is not read: requests are of input_tokens and output_tokens"
+    if deployment.quantization != "none":
+        yield _format(deployment)
     if deployment.limits.scheduler == "dynamic":
         yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
     if getattr(profile.container, "speculative", None) is not None:
@@ -183,6 +186,21 @@ def _notes(
         yield f"no on-demand price is known for {deployment.instance.instance_type}"
     elif cost.price_derived:
         yield f"the price of {deployment.instance.instance_type} is derived: {cost.price_source}"
+
+
+def _format(deployment: PlannedDeployment) -> str:
+    """How the accelerator runs weights of fewer bits, and what of it is planned."""
+    name, chip = deployment.quantization, deployment.accelerator
+    row = catalog.format_on(name, chip.name)
+    if row is None:
+        return f"nobody said how {chip.name} runs {name} weights: planned as unpacked to 16 bits for each product"
+    if row.runs == "never":
+        return f"{chip.name} has no kernel for {name} weights: {row.source}"
+    if row.runs == "unpacked":
+        return f"{name} weights are unpacked to 16 bits on {chip.name}: less is read and kept, prompts take as long"
+    if name == "fp8" and chip.fp8_tflops:
+        return f"prompts compute in {chip.name}'s fp8 units, and are planned to reach less of their datasheet"
+    return f"{chip.name} computes in {name}; planned at its speed in 16 bits, since no published row tells more"
 
 
 def _disagreement(deployment: PlannedDeployment, workload: PlannedWorkload, concurrency: int) -> Iterator[str]:

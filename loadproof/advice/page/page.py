@@ -69,7 +69,7 @@ def _ladders(alternatives: Alternatives) -> dict[str, Markup]:
 
 def _interval(plan: Plan, level: PredictedLevel, name: str) -> str:
     """`19.9 to 41.8`: the range of a level's figure, by the field's name."""
-    low, high = plan.confidence.range_of(name, getattr(level, name), near_limit=level.near_limit)
+    low, high = plan.confidence.range_of(name, getattr(level, name), level)
     return f"{number_text(low)} to {number_text(high)}"
 
 

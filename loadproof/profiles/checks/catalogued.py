@@ -269,6 +269,11 @@ def fp8_emulated(placed: Placed) -> Iterator[Found]:
         if placed.component.model.quantization == "fp8" and accelerator_of(instance).fp8_tflops is None:
             found = f"{instance.accelerator} of {instance.instance_type} has no fp8 units"
             yield Found(placed.at("model", "quantization"), found, "use L4, L40S, H100 or newer for fp8 speed")
+            continue
+        row = catalog.format_on(placed.component.model.quantization, accelerator_of(instance).name)
+        if row is not None and row.runs == "never":
+            found = f"{instance.accelerator} of {instance.instance_type} has no kernel for {row.format} weights"
+            yield Found(placed.at("model", "quantization"), found, "use another format, or T4, A10G and newer")
 
 
 @rule(
