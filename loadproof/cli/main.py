@@ -127,7 +127,7 @@ def main() -> None:
     # Pydantic would read every installed package's metadata in search of plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # What is imported stays: to walk it again and again on the way is a tenth of a short run's start.
-    gc.set_threshold(10_000)
+    gc.set_threshold(100_000, 20, 100)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

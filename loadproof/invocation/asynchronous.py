@@ -13,7 +13,7 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol, Unpack
 
 import orjson

@@ -18,7 +18,6 @@ from loadproof.invocation.faults import CanceledFault, ConnectionFault, TimeoutF
 from loadproof.invocation.http1 import ResponseReader
 from loadproof.invocation.sockets import ClockNs, StampedSocket, Watch, connect, keep_alive, stamps_reads
 
-
 # Reads of one answer that wait to be decoded together: a second of a usual stream, and 32 KB at most.
 MOST_WAITING, MOST_WAITING_BYTES = 64, 512
 

@@ -203,8 +203,7 @@ class StampedSocket:
         if arrived_ns >= read_ns:
             read_ns = watch.look_at_clock()
             arrived_ns = min(arrived_ns, read_ns)
-        if arrived_ns < self._floor_ns:
-            arrived_ns = self._floor_ns
+        arrived_ns = max(arrived_ns, self._floor_ns)
         self._floor_ns = arrived_ns
         if self._tls is None:
             self._listener.received(data, arrived_ns, read_ns)
