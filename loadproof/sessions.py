@@ -74,6 +74,8 @@ class Step:
     """standard deviation of the pause, which is then lognormal"""
     name: str = ""
     """as the profile calls it"""
+    image_tokens: int = 0
+    """of the pictures that go with it, where they are counted as text is"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class SessionClass:
             if step.after:
                 first = step.after[0]
                 before = found[first][0] + answer(self.steps[first].output_tokens)
-            found.append((before + prompt(step.input_tokens), before))
+            found.append((before + prompt(step.input_tokens) + step.image_tokens, before))
         return found
 
     def drawn(self, chance: Random) -> list[DrawnStep]:
@@ -147,7 +149,7 @@ class SessionClass:
             before = found[step.after[0]] if step.after else None
             history = before.input_tokens + before.output_tokens if before else 0
             pause_s = lognormal(step.pause_s, step.pause_stddev_s, chance)
-            found.append(DrawnStep(history + prompt, answer, history, step.after, pause_s))
+            found.append(DrawnStep(history + prompt + step.image_tokens, answer, history, step.after, pause_s))
         return found
 
 

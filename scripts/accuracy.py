@@ -1,6 +1,8 @@
 """Writes docs/accuracy.md and its pictures: the planner beside every published cell, in sample and held out.
 
     .venv/bin/python scripts/accuracy.py                                      what needs no fit (a few seconds)
+    .venv/bin/python scripts/accuracy.py --add TABLE.csv --source WHERE --date 2026-01-31 --licence MIT [--published …]
+                                                         a further table: what is said of it, what it would change
     .venv/bin/python scripts/accuracy.py --refit [--published ROWS.csv --published-2026 ROWS.csv --speculative ROWS.csv]
                                                                               everything (two minutes)
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,9 +31,10 @@ import accuracy_neuron  # noqa: E402
 import accuracy_pictures  # noqa: E402
 import accuracy_published  # noqa: E402
 import accuracy_ranges  # noqa: E402
+import accuracy_targets  # noqa: E402
 import accuracy_unseen  # noqa: E402
+import fit_servers  # noqa: E402
 import fit_speculation  # noqa: E402
-import fit_vllm  # noqa: E402
 from accuracy_cells import SPLITS, Cell, fingerprint, fit_held_out, goal, held_out_cells, shipped_cells, spread, table  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
 
@@ -62,6 +65,7 @@ def pages(stored: dict[str, Any]) -> dict[Path, str]:
     lines = [
         HEAD,
         *stored.get("league", []),
+        *accuracy_targets.section({"in sample": shipped, **outs}, stored["published"], stored.get("speculative", [])),
         *summary(shipped, outs),
         *accuracy_decisions.section(cases, shipped),
         *accuracy_ranges.section(shipped, outs),
@@ -132,9 +136,10 @@ already: prefill compute that falls with the degree, a cost per pair of prompt t
 token, an all-reduce bandwidth of its own per degree, dearer attention. TGI's own settings were not chosen: other
 prefill budgets and admission ratios were tried, and its documented defaults kept. Under vLLM terms were added
 likewise: a cost of each layer of experts and one of each layer of linear attention, a single token's gain, the compute
-that prompts reach by generation and kind of model, what a first token takes beside its steps, and the prompts that it
-finds before its own ([decision 33](decisions/0033-step-model-2026.md)). Experts and linear attention shared one cost
-until rows of a mixture without linear attention came out a quarter too slow.
+that prompts reach by generation and kind of model, and what a first token takes beside its steps
+([decision 33](decisions/0033-step-model-2026.md), [decision 42](decisions/0042-one-hierarchy.md)).
+Experts and linear attention shared one cost until rows of a mixture without linear attention came out a quarter too
+slow.
 
 Why one TP degree out misses its goal: the search stops 0.1 to 0.5% above the least cost of its own objective, where the
 held-out medians are not settled. More of its rounds (60 for 12) give 6.21%, a start at the shipped rows 6.15%. A search
@@ -168,24 +173,43 @@ def write(stored: dict[str, Any]) -> None:
         file.write_text(content, encoding="utf-8")
 
 
+def add(parser: ArgumentParser, arguments: Namespace) -> None:
+    """Add a table to the rows never fitted; print its errors and, given the fitted tables, what it would change."""
+    if not (arguments.source and arguments.date and arguments.licence):
+        parser.error("--add needs --source, --date and --licence of the figures")
+    rows = accuracy_unseen.add(arguments.add, arguments.source, arguments.date, arguments.licence)
+    print("\n".join(accuracy_unseen.lines_of(accuracy_unseen.unseen_rows(rows))))
+    write(json.loads(STORED.read_text(encoding="utf-8")))
+    fitted = [row for row in rows if row["server"].casefold().startswith(("vllm", "sglang"))]
+    if arguments.published and arguments.published_2026 and fitted:
+        published, recent = accuracy_published.read(arguments.published)[0], fit_servers.read(arguments.published_2026)
+        print("\n".join(fit_servers.effect(published, recent, fit_servers.rows_from(fitted))))
+
+
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--refit", action="store_true", help="fit every held-out figure again")
     parser.add_argument("--published", type=Path, help="further published rows (CSV)")
     parser.add_argument("--published-2026", type=Path, help="published rows of 2026 (CSV)")
     parser.add_argument("--speculative", type=Path, help="published rows, plain and EAGLE3 side by side (CSV)")
+    parser.add_argument("--add", type=Path, help="a published table (CSV, columns as `loadproof predict` reads them)")
+    for name in ("source", "date", "licence"):
+        parser.add_argument(f"--{name}", help=f"{name} of the added table's figures")
     arguments = parser.parse_args()
+    if arguments.add:
+        add(parser, arguments)
+        return
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.is_file() else {"published": []}
     if arguments.refit:
         cases = cases_of_tables()
         stored["fingerprint"] = fingerprint(cases, shipped_cells(cases))
         stored["held_out"] = {split: fit_held_out(cases, split) for split in SPLITS}
     if arguments.published and arguments.published_2026:
-        path, recent = arguments.published, fit_vllm.read(arguments.published_2026)
+        path, recent = arguments.published, fit_servers.read(arguments.published_2026)
         stored["published"] = [
-            *accuracy_published.section(path, partial(fit_vllm.fit, rows=recent), fit_vllm.applied),
+            *accuracy_published.section(path, partial(fit_servers.fit, rows=recent), fit_servers.applied),
             *accuracy_2026.section(arguments.published_2026),
-            *fit_vllm.section(accuracy_published.read(path)[0], recent),
+            *fit_servers.section(accuracy_published.read(path)[0], recent),
             *accuracy_neuron.section(path),
             *accuracy_published.others(path),
         ]

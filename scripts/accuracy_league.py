@@ -18,7 +18,7 @@ from pathlib import Path
 
 import accuracy
 import accuracy_published
-import fit_vllm
+import fit_servers
 import numpy as np
 from accuracy_2026 import Cell, cells_of
 from accuracy_cells import rows_of
@@ -72,8 +72,8 @@ def section(path: Path, published: Path, python: Path) -> list[str]:
     before_s = time.process_time()
     ours = [cell for cell in cells_of(path)[0] if cell.what != "throughput"]
     our_cpu_s = time.process_time() - before_s
-    recent = fit_vllm.read(path)
-    unseen = dict(fit_vllm.held_out(accuracy_published.read(published)[0], recent))
+    recent = fit_servers.read(path)
+    unseen = dict(fit_servers.held_out(accuracy_published.read(published)[0], recent))
     out = {f"Loadproof, {split}": unseen[split] for split in ("leave one model out", "leave one generation out")}
     shared = {_key(cell.row) for cell in theirs}
     contenders = {"aiconfigurator 0.12.0": theirs, "Loadproof": ours, **out}

@@ -11,13 +11,20 @@ from pathlib import Path
 import numpy as np
 from accuracy_cells import calibrated_on, goal, rows_of
 
-from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container, predict_run
+from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.fitting import Parameters
-from loadproof.capacity.rows import model_shape, predict_row
+from loadproof.capacity.rows import model_shape
 from loadproof.errors import InputError
+from loadproof.simulation.rows import CACHED, FRONT_MS, predict_row
 
 _VLLM = "vLLM (SageMaker"
+_FIGURES = {
+    "throughput": ("throughput_tok_s", "predicted_throughput_tok_s"),
+    "mean latency": ("latency_ms_per_token", "predicted_latency_mean_ms_per_token"),
+    "p90 latency": ("latency_p90_ms_per_token", "predicted_latency_p90_ms_per_token"),
+    "TTFT": ("ttft_ms", "predicted_ttft_ms"),
+}
 _BLOCK = 16  # tokens of vLLM's prefix cache; the last block of a repeated prompt is computed again
 
 
@@ -71,27 +78,34 @@ def section(path: Path, refit: Refit, applied: Applied) -> list[str]:
     median = float(np.median(np.abs(np.expm1(held))))
     goals = (f"8.0% {goal(median <= 0.08)}", "70 to 90%")
     lines.append(_line("leave one out, all", ordered, held, goals))
-    return [*lines, "", *_ttfts(rows)]
+    return [*lines, "", *_whole_rows(path)]
 
 
-def _ttfts(rows: Sequence[Published]) -> list[str]:
-    """Measured TTFTs beside predictions of prompts found in the prefix cache but for their last block."""
-    errors, inside = [], []
-    for row in rows:
-        if row.ttft_ms is None:
+def _whole_rows(path: Path) -> list[str]:
+    """What `loadproof predict` says of these rows, told that prompts are cached but for their last block."""
+    found: dict[str, list[tuple[float, bool]]] = {name: [] for name in _FIGURES}
+    for row in rows_of(path, _VLLM):
+        if not row["concurrency"]:
             continue
-        prompt, answer = round(row.input_tokens), round(row.output_tokens)
-        run = predict_run(row.deployment, prompt, answer, row.concurrency, cached_tokens=prompt - _BLOCK)
-        assert run is not None, f"{row} was measured, so it can be served"
-        low, high = confidence_of(row.deployment).interval(run.ttft_mean_ms, ttft=True)
-        errors.append(abs(run.ttft_mean_ms / row.ttft_ms - 1))
-        inside.append(low <= row.ttft_ms <= high)
-    return [
-        f"TTFT, where it was measured: median error {np.median(errors):.0%} of {len(errors)} cells, and"
-        f" {np.mean(inside):.0%} inside the range. The prediction leaves out what lies between client and server, which"
-        " for cached prompts is most of it; the range has room for that, so it is wide.",
+        answer = predict_row({**row, CACHED: str(round(float(row["input_tokens"])) - _BLOCK)})
+        for name, (measured, predicted) in _FIGURES.items():
+            if row[measured] and answer[predicted]:
+                low, middle, high = (float(answer[f"{predicted}{end}"]) for end in ("_low", "", "_high"))
+                value = float(row[measured])
+                found[name].append((abs(middle / value - 1), low <= value <= high))
+    lines = [
+        "What `loadproof predict` says of them, whole runs with cached prompts and"
+        f" {FRONT_MS:.0f} ms for SageMaker's front, which is the median of these very TTFTs. Where answers are of"
+        " uneven length the 90th percentile of latency is twice the mean; of a row only the mean length is known.",
         "",
+        "| figure | median error | p90 | inside the range | cells |",
+        "|---|---|---|---|---|",
     ]
+    for name, cells in found.items():
+        errors, inside = zip(*cells, strict=True)
+        middle, tail = np.median(errors), np.quantile(errors, 0.9)
+        lines.append(f"| {name} | {middle:.1%} | {tail:.1%} | {np.mean(inside):.0%} | {len(cells)} |")
+    return [*lines, ""]
 
 
 def others(path: Path) -> list[str]:

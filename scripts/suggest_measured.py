@@ -20,10 +20,9 @@ from statistics import median
 
 from fit_step_model import cases_of_tables
 
-from loadproof.capacity import PlannedDeployment
+from loadproof.capacity import PlannedDeployment, predict_run
 from loadproof.capacity.calibration import fit, fit_document
-from loadproof.capacity.confidence import Confidence, confidence_of, near_limit
-from loadproof.capacity.curve import batch_capacity
+from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.deployment import with_calibration
 from loadproof.capacity.observations import Figures, Observation, predicted_figures
 from loadproof.capacity.rows import row_deployment
@@ -106,11 +105,10 @@ def chosen(design: str, cells: Series) -> Series:
 def inside(cells: Series, deployment: PlannedDeployment, confidence: Confidence) -> Iterator[tuple[bool, bool]]:
     """(is it a TTFT, is it inside) of each measured figure."""
     for cell in cells:
-        capacity = batch_capacity(deployment, cell.input_tokens, cell.output_tokens)
-        near = near_limit(cell.concurrency / min(cell.concurrency, deployment.copies), capacity)
+        load = predict_run(deployment, cell.input_tokens, cell.output_tokens, cell.concurrency)
         for name, measured, predicted in cell.measured.pairs(predicted_figures(cell, deployment)):
             figure = "e2e_p90_ms" if name == "e2e_p90_ms" else name.replace("e2e_ms", "latency")
-            low, high = confidence.range_of(figure, predicted, near_limit=near)
+            low, high = confidence.range_of(figure, predicted, load)
             yield name == "ttft_ms", low <= measured <= high
 
 

@@ -152,7 +152,7 @@ def ranges(
         assert level is not None
         for name in KINDS:
             value = float(getattr(level, name))
-            low, high = confidence.range_of(name, value, near_limit=level.near_limit)
+            low, high = confidence.range_of(name, value, level)
             yield load, name, low, value, high
 
 

@@ -151,7 +151,7 @@ def served(work: Path, *options: str, letters: bool = False) -> Iterator[tuple[s
 
 def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     print("vLLM starts (about half a minute)", flush=True)
-    for _ in range(180):
+    for _ in range(600):
         if server.poll() is not None:
             break
         try:
@@ -202,7 +202,7 @@ def bench(url: str, concurrency: int, out: Path) -> None:
     }
     words = [str(part) for pair in options.items() for part in pair]
     done = subprocess.run([*pinned, BIN / "loadproof", "bench", *words], capture_output=True, text=True)
-    if done.returncode not in (0, 1, 3) or not (out / "summary.json").is_file():
+    if not (out / "summary.json").is_file():  # a run that is judged by nobody has an exit code of its own
         sys.exit(f"benchmark at {concurrency}: exit {done.returncode}\n{done.stderr[-2000:]}")
 
 

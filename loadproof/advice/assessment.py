@@ -95,7 +95,7 @@ def _level_range(confidence: Confidence, level: PredictedLevel | None, name: str
     if level is None:
         return None
     value = getattr(level, name)
-    return Range(value, *confidence.range_of(name, value, near_limit=level.near_limit))
+    return Range(value, *confidence.range_of(name, value, level))
 
 
 def _range(confidence: Confidence, value: float | None) -> Range | None:

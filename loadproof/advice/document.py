@@ -90,7 +90,7 @@ def _level(plan: Plan, at: int) -> dict[str, object]:
     """One level with the ranges of its grade beside each predicted figure."""
     level: PredictedLevel = plan.levels[at]
     ranges = {
-        name: plan.confidence.range_of(name, getattr(level, name), near_limit=level.near_limit)
+        name: plan.confidence.range_of(name, getattr(level, name), level)
         for name in ("ttft_ms", "tpot_ms", "e2e_ms", "output_tokens_per_s", "requests_per_s")
     }
     return {

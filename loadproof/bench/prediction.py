@@ -81,9 +81,9 @@ def _planned_point(level: PredictedLevel, confidence: Confidence) -> PredictedPo
         e2e_ms=level.e2e_ms,
         output_tokens_per_s=level.output_tokens_per_s,
         requests_per_s=level.requests_per_s,
-        ttft_range_ms=confidence.range_of("ttft_ms", level.ttft_ms, near_limit=level.near_limit),
-        tpot_range_ms=confidence.interval(level.tpot_ms),
-        e2e_range_ms=confidence.interval(level.e2e_ms),
+        ttft_range_ms=confidence.range_of("ttft_ms", level.ttft_ms, level),
+        tpot_range_ms=confidence.range_of("tpot_ms", level.tpot_ms, level),
+        e2e_range_ms=confidence.range_of("e2e_ms", level.e2e_ms, level),
     )
 
 
@@ -136,7 +136,7 @@ class Twin:
         in_flight = means.requests_per_s * means.e2e_ms / 1000  # Little's law
 
         def span(name: str) -> tuple[float, float]:
-            own = self.confidence.interval(getattr(means, name), ttft=name == "ttft_ms")
+            own = self.confidence.range_of(name, getattr(means, name), None)
             found = [*own, *(value for end in (slow, fast) if end and (value := getattr(end, name)) is not None)]
             return min(found), max(found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from math import exp, log1p, sqrt
-from typing import Literal
+from typing import Literal, Protocol
 
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.servers import GENERATION, OwnMeasurement
@@ -27,25 +27,42 @@ _MODEL_UNDER = {"neuron": 0.16}  # fitted: where one server's models differ more
 _DEGREE = 0.07  # fitted: the fabric was measured under this server, but not with so many accelerators or not with these
 _FABRIC = 0.35  # fitted: this server was never measured on such a fabric
 _NEAR_LIMIT = 0.40  # fitted: a p90 where a little memory decides whether some requests wait for a whole round
-_CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.10, "C": 0.20, "D": 0.68}  # not fitted: few were held out, and did better
+# Accelerators: B and C fitted on accelerators, generations and SageMaker's groups held out; D not, it is a guess.
+_CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.07, "C": 0.13, "D": 0.68}
 _VERSION = 0.15  # not fitted: another version of the server
 _CONVERSATION = 0.25  # not fitted: how much of a history is still in the cache
 _LOWER: dict[Grade, Grade] = {"A": "B", "B": "C", "C": "D", "D": "D"}
 _PACKED = 0.35  # not fitted: weights of fewer than 16 bits, whose kernels differ by format and chip
 # Of those fitted, with which weights of fewer bits: server, format, generation.
-_PACKED_MEASURED = {("vllm", "mxfp4", "Hopper"), ("vllm", "mxfp4", "Ampere")}
+_PACKED_MEASURED = {("vllm", "mxfp4", "Hopper"), ("vllm", "mxfp4", "Ampere"), ("sglang", "fp8", "Hopper")}
+# Fitted: how long prompts take to compute, beside the posterior's own width, under servers that have one.
+_PROMPTS = 0.30
 # TTFT is the least certain figure at any grade: routing, tokenization and prefix hits are not in the model. What lies
 # between client and server is only ever on top: measured TTFTs of cached prompts were 60 to 130 ms above the step's.
-_TTFT_BAND = 0.5
-_TTFT_ON_TOP_MS = 150.0
+_TTFT = 0.10  # fitted: a model whose first tokens were among the rows
+_TTFT_MODEL = 0.20  # fitted: what any other model has besides
+_TTFT_NEVER = 0.40  # not fitted: a server of whose first tokens nobody published any
+_TTFT_ON_TOP_MS = 60.0
 # Requests in flight over what one copy can run at once, between which the wait hangs on a little memory.
 _NEAR = (0.8, 1.25)
+
+
+class InDoubt(Protocol):
+    """What of a load decides how wide its ranges are."""
+
+    @property
+    def near_limit(self) -> bool: ...
+
+    @property
+    def prompt_share(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
     """Grade and bands that shall hold eight in ten. A value v lies in v / (1 + band) .. v · (1 + band); a TTFT up to
-    `ttft_on_top_ms` later still. `near_limit_band` is the one of latencies where a queue may or may not form."""
+    `ttft_on_top_ms` later still. `near_limit_band` is the one of latencies where a queue may or may not form.
+    `prompt_doubt` is the half-width, as |log|, of how long prompts take to compute: it widens a figure by their share.
+    """
 
     grade: Grade
     meaning: str
@@ -53,17 +70,25 @@ class Confidence:
     ttft_band: float
     near_limit_band: float
     ttft_on_top_ms: float = 0.0
+    prompt_doubt: float = 0.0
 
-    def interval(self, value: float, *, ttft: bool = False, near_limit: bool = False) -> tuple[float, float]:
-        """(low, high) around a predicted value; `near_limit` is for latencies (see `near_limit`)."""
-        band = max(self.ttft_band if ttft else self.band, self.near_limit_band if near_limit else 0.0)
+    def interval(
+        self, value: float, *, ttft: bool = False, near_limit: bool = False, prompt_share: float = 0.0
+    ) -> tuple[float, float]:
+        """(low, high) around a predicted value; `near_limit` is for latencies (see `near_limit`), `prompt_share` what
+        of it is prompts' compute."""
+        band = _factor(log1p(self.ttft_band if ttft else self.band), prompt_share * self.prompt_doubt)
+        band = max(band, self.near_limit_band if near_limit else 0.0)
         return value / (1 + band), value * (1 + band) + (self.ttft_on_top_ms if ttft else 0.0)
 
-    def range_of(self, name: str, value: float, *, near_limit: bool) -> tuple[float, float]:
-        """`interval` of a figure by its name (`ttft_ms`, `e2e_p95_ms`): where the queue is in doubt TTFT and the
-        percentiles of whole requests are, while means, TPOT and rates hardly feel it."""
-        queued = near_limit and name.startswith(("ttft", "e2e_p"))
-        return self.interval(value, ttft=name.startswith("ttft"), near_limit=queued)
+    def range_of(self, name: str, value: float, load: InDoubt | None) -> tuple[float, float]:
+        """`interval` of a figure by its name (`ttft_ms`, `e2e_p95_ms`) at a load: where the queue is in doubt TTFT and
+        the percentiles of whole requests are, while means, TPOT and rates hardly feel it. How long prompts
+        take is in a first token's band already; other figures are in doubt by the share of time that they take."""
+        ttft = name.startswith("ttft")
+        queued = load is not None and load.near_limit and name.startswith(("ttft", "e2e_p"))
+        share = load.prompt_share if load is not None and not ttft else 0.0
+        return self.interval(value, ttft=ttft, near_limit=queued, prompt_share=share)
 
 
 def near_limit(in_flight: float, capacity: int) -> bool:
@@ -79,10 +104,14 @@ def confidence_of(deployment: PlannedDeployment, turns: int = 1) -> Confidence:
     found = _of_requests(deployment)
     if turns == 1:
         return found
-    grade: Grade = _LOWER[found.grade]
+    return less_sure(found, "conversations, whose caches are reckoned")
+
+
+def less_sure(found: Confidence, never_with: str) -> Confidence:
+    """A grade less, and wider: nothing was ever fitted with these."""
     band, ttft_band = (_factor(log1p(band), _CONVERSATION) for band in (found.band, found.ttft_band))
-    meaning = f"{found.meaning}; but never with conversations, whose caches are reckoned"
-    return replace(found, grade=grade, meaning=meaning, band=band, ttft_band=ttft_band)
+    meaning = f"{found.meaning}; but never with {never_with}"
+    return replace(found, grade=_LOWER[found.grade], meaning=meaning, band=band, ttft_band=ttft_band)
 
 
 def _of_requests(deployment: PlannedDeployment) -> Confidence:
@@ -104,10 +133,17 @@ def _of_requests(deployment: PlannedDeployment) -> Confidence:
         grade,
         meaning or MEANING[grade],
         band,
-        max(band, _TTFT_BAND),
+        _factor(*doubts, *_first_tokens(deployment), server.prompt_doubt),
         _factor(*doubts, _NEAR_LIMIT),
         _TTFT_ON_TOP_MS,
+        sqrt(_PROMPTS**2 + server.prompt_doubt**2) if server.prompt_doubt else 0.0,
     )
+
+
+def _first_tokens(deployment: PlannedDeployment) -> tuple[float, ...]:
+    if not deployment.server.ttft_models:
+        return (_TTFT_NEVER,)
+    return (_TTFT,) if deployment.model_id in deployment.server.ttft_models else (_TTFT, _TTFT_MODEL)
 
 
 def _measured(deployment: PlannedDeployment, own: OwnMeasurement) -> Confidence:
@@ -167,9 +203,12 @@ def _grade(deployment: PlannedDeployment) -> Grade:
     server, chip = deployment.server, deployment.accelerator.name
     if FAMILIES[deployment.family].alike_since is None:
         return "D"
-    # No row was fitted on latent attention, whose vectors are expanded again in every step.
-    if deployment.architecture.kv_latent_dim or not server.calibrated_on:
+    # SGLang's row was fitted on latent attention alone, whose vectors are expanded again in every step; no other was.
+    latent = bool(deployment.architecture.kv_latent_dim)
+    if (latent and server.family != "sglang") or not server.calibrated_on:
         return "D"
+    if chip in server.calibrated_on and server.family == "sglang" and not latent:
+        return "B"
     if chip in server.calibrated_on:
         return "A" if _same_version(deployment) else "B"
     if chip not in GENERATION:

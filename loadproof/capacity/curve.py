@@ -53,8 +53,9 @@ class PredictedLevel:
     do once equal requests fall out of step: which of the two a run sees is chance, and both bound its tail. `batch` is
     what one copy runs at once, `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step
     that prefills. `refused` requests in flight are more than the server admits: it answers them with an error at once.
-    `near_limit` says that a little memory more or less decides whether requests wait. `tails` are the twin's, where it
-    played the level; means of TTFT and TPOT are then its, too. `parts` are the same of each class of the traffic.
+    `near_limit` says that a little memory more or less decides whether requests wait, `prompt_share` what of a batch's
+    time its prompts take. `tails` are the twin's, where it played the level; means of TTFT and TPOT are then its, too.
+    `parts` are the same of each class of the traffic.
     """
 
     concurrency: int
@@ -71,6 +72,7 @@ class PredictedLevel:
     refused: int
     over_60_s: bool
     near_limit: bool = False
+    prompt_share: float = 0.0
     tails: Tails | None = None
     parts: tuple[tuple[str, Tails], ...] = ()
 
@@ -97,7 +99,6 @@ def predict_level(
     concurrency: int,
     *,
     staggered: bool = False,
-    uneven: bool = False,
     cached_tokens: int = 0,
 ) -> PredictedLevel | None:
     """The level at `concurrency` requests in flight over all copies; None when no such request can be served.
@@ -108,8 +109,7 @@ def predict_level(
 
     Equal requests end together and are prefilled together: a request waits for the prompts before its own.
     `staggered` requests (of spread lengths) arrive one by one: each waits for its own prompt and what is under way,
-    and the others' prompts lengthen its TPOT instead. `uneven` requests, of which only the mean lengths are known, as
-    published tables give them, find under a chunked scheduler the server's fitted share of the others' prompts.
+    and the others' prompts lengthen its TPOT instead.
 
     `cached_tokens` of each prompt are found in the prefix cache: read, not computed. Raises InputError for counts
     below 1 and for a prompt that is wholly cached.
@@ -134,8 +134,6 @@ def predict_level(
         first_ms = step_ms + _underway_ms(deployment.limits, batch, service_ms, prefill_ms, decode_ms)
     elif deployment.limits.scheduler != "chunked":
         first_ms = (groups + 1) / 2 * step_ms
-    elif uneven:
-        first_ms = alone_ms + deployment.server.prompts_ahead * (batch - 1) * prefill_ms / batch
     else:
         # A group decodes while the next one is prefilled, so it ends earlier too: after the first round the groups
         # follow each other and none waits for another.
@@ -149,7 +147,7 @@ def predict_level(
     interrupted_ms = service_ms - min(first_ms, alone_ms + deployment.server.ttft_ms)
     longest_ms = interrupted_ms / (output_tokens - 1) if output_tokens > 1 else decode_ms
     level = loop.level(output_tokens, service_ms, step_ms, ttfts_ms, (tpot_ms, max(tpot_ms, longest_ms)))
-    return replace(level, near_limit=near_limit(loop.in_flight, capacity))
+    return replace(level, near_limit=near_limit(loop.in_flight, capacity), prompt_share=prefill_ms / service_ms)
 
 
 @dataclass(frozen=True, slots=True)

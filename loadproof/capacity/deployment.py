@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from loadproof import catalog
 from loadproof.capacity.calibrated import calibrated_rows, calibrated_speculation
-from loadproof.capacity.servers import FabricRow, ServerRow, compute_efficiency, fabric_row, server_row
+from loadproof.capacity.servers import FabricRow, ServerRow, efficiency_row, fabric_row, server_row
 from loadproof.capacity.speculation import Speculation, speculation_of
 from loadproof.catalog.weights import DTYPE_BYTES, QUANTIZED_BYTES
 from loadproof.errors import InputError
@@ -136,7 +136,7 @@ def quantized(deployment: PlannedDeployment, quantization: str) -> PlannedDeploy
     if quantization not in ("none", *QUANTIZED_BYTES):
         raise InputError(f"quantization: expected one of none, {', '.join(QUANTIZED_BYTES)}, found `{quantization}`")
     packed_bytes = catalog.bytes_per_parameter(quantization)
-    return replace(deployment, quantization=quantization, weight_bytes_per_parameter=packed_bytes)
+    return _reaching(replace(deployment, quantization=quantization, weight_bytes_per_parameter=packed_bytes))
 
 
 def architecture_from_tag(text: str) -> catalog.Architecture:
@@ -198,9 +198,7 @@ def _deployment(
     family, version, settings = served_by
     known = FAMILIES[family]
     server = server_row(known.server_row(settings), version)
-    reached = compute_efficiency(server, accelerator.name, mixture=bool(architecture.experts))
-    server = replace(server, compute_efficiency=reached)
-    return PlannedDeployment(
+    deployment = PlannedDeployment(
         model_id=model_id,
         architecture=architecture,
         instance=instance,
@@ -218,6 +216,23 @@ def _deployment(
         quantization=quantization,
         frees_past_window=known.frees_past_window(settings),
     )
+    return _reaching(deployment)
+
+
+def _reaching(deployment: PlannedDeployment) -> PlannedDeployment:
+    """The same deployment with the compute that prompts reach on its accelerator, of its model and its weights."""
+    server, chip = deployment.server, deployment.accelerator
+    row = efficiency_row(
+        server.family,
+        chip.name,
+        mixture=bool(deployment.architecture.experts),
+        fp8=deployment.quantization == "fp8" and bool(chip.fp8_tflops),
+    )
+    if row is None:
+        return deployment
+    return replace(
+        deployment, server=replace(server, compute_efficiency=row.compute_efficiency, prompt_doubt=row.doubt)
+    )
 
 
 def _dtype(family: Family, variables: Mapping[str, str]) -> str:
@@ -232,7 +247,7 @@ def _architecture(model_id: str, override: ArchitectureOverride | None) -> catal
     found = catalog.architecture(model_id)
     if found is None:
         raise InputError(
-            f"the catalog does not know the shape of `{model_id}`; give model.config_json, or model.architecture "
-            "(the fields of the model's config.json)"
+            f"the catalog does not know the shape of `{model_id}`; give model.base, model.config_json, or "
+            "model.architecture (the fields of the model's config.json)"
         )
     return found

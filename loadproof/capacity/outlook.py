@@ -33,13 +33,12 @@ def outlook_of(
     rows = []
     for name, bound in objectives.bounds.items():
         predicted = None if level is None else predicted_value(name, level, workload)
-        in_doubt = level is not None and level.near_limit
-        rows.append(_outlook(name, bound, predicted, confidence, near_limit=in_doubt))
+        rows.append(_outlook(name, bound, predicted, confidence, level))
     return tuple(rows)
 
 
 def _outlook(
-    name: str, bound: float, predicted: float | None, confidence: Confidence, *, near_limit: bool
+    name: str, bound: float, predicted: float | None, confidence: Confidence, level: PredictedLevel | None
 ) -> ObjectiveOutlook:
     at_least = name.endswith("_min")
     comparison: Literal["<=", ">="] = ">=" if at_least else "<="
@@ -48,7 +47,7 @@ def _outlook(
     if name == "error_rate_max":  # counted, not timed: the server refuses requests or it does not
         low = high = predicted
     else:
-        low, high = confidence.range_of(name, predicted, near_limit=near_limit)
+        low, high = confidence.range_of(name, predicted, level)
     surely = low >= bound if at_least else high <= bound
     never = high < bound if at_least else low > bound
     expected: Expected = "meets" if surely else "misses" if never else "near"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
+from loadproof import catalog
+from loadproof.capacity.confidence import Confidence, confidence_of, less_sure, unverified_rows
 from loadproof.capacity.cost import HourlyCost, cost_of, with_expected
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
@@ -17,7 +18,7 @@ from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of,
 from loadproof.capacity.targets import DerivedValue, derived_values
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
 from loadproof.knee import MARGINAL_GAIN, Knee
-from loadproof.profiles.mixture import busiest_per_s
+from loadproof.profiles.mixture import busiest_per_s, image_tokens_of
 from loadproof.profiles.schema import Profile
 from loadproof.usd import usd_per_million_tokens
 
@@ -86,6 +87,8 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
     """
     deployment, workload = planned_deployment(profile), workload or planned_workload(profile)
     memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns)
+    if profile.workload.images is not None:
+        confidence = less_sure(confidence, "pictures, whose encoder nobody planned")
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming
     fits = memory.fits != "no"
 
@@ -163,8 +166,12 @@ def _notes(
     yield from _of_classes(planned, at_objectives)
     if workload.arrivals.hours or workload.arrivals.days:
         yield f"the curve knows no day: its busiest hour has {busiest_per_s(workload.arrivals):,.3g} requests/s"
+    if workload.images is not None:
+        yield image_note(profile)
     if workload.dataset is not None:
         yield "the dataset is not read: requests are of input_tokens and output_tokens"
+    if deployment.quantization != "none":
+        yield _format(deployment)
     if deployment.limits.scheduler == "dynamic":
         yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
     if getattr(profile.container, "speculative", None) is not None:
@@ -179,6 +186,21 @@ def _notes(
         yield f"no on-demand price is known for {deployment.instance.instance_type}"
     elif cost.price_derived:
         yield f"the price of {deployment.instance.instance_type} is derived: {cost.price_source}"
+
+
+def _format(deployment: PlannedDeployment) -> str:
+    """How the accelerator runs weights of fewer bits, and what of it is planned."""
+    name, chip = deployment.quantization, deployment.accelerator
+    row = catalog.format_on(name, chip.name)
+    if row is None:
+        return f"nobody said how {chip.name} runs {name} weights: planned as unpacked to 16 bits for each product"
+    if row.runs == "never":
+        return f"{chip.name} has no kernel for {name} weights: {row.source}"
+    if row.runs == "unpacked":
+        return f"{name} weights are unpacked to 16 bits on {chip.name}: less is read and kept, prompts take as long"
+    if name == "fp8" and chip.fp8_tflops:
+        return f"prompts compute in {chip.name}'s fp8 units, and are planned to reach less of their datasheet"
+    return f"{chip.name} computes in {name}; planned at its speed in 16 bits, since no published row tells more"
 
 
 def _disagreement(deployment: PlannedDeployment, workload: PlannedWorkload, concurrency: int) -> Iterator[str]:
@@ -242,6 +264,14 @@ def _conversation(workload: PlannedWorkload, deployment: PlannedDeployment, conc
         f"{said}; {share:.0%} of what came before is planned as in the cache at {concurrency:,} in flight{routed}; "
         "no published measurement of conversations was fitted"
     )
+
+
+def image_note(profile: Profile) -> str:
+    """What is planned of a workload's pictures."""
+    tokens = image_tokens_of(profile)
+    if tokens is None:
+        return "pictures cost nothing here: nobody told how many tokens this model makes of one"
+    return f"pictures are {tokens:,} prompt tokens of a session's first request; their encoder's time is left out"
 
 
 def _of_classes(workload: PlannedWorkload, level: PredictedLevel | None) -> Iterator[str]:

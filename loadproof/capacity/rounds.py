@@ -94,9 +94,11 @@ class PlannedLoop:
         if taken < 1:
             return
         new_tokens = taken * self._input
-        copy.now_ms += self._times.prefill_ms(new_tokens, taken)
+        prefill_ms = self._times.prefill_ms(new_tokens, taken)
+        copy.now_ms += prefill_ms
         sent = [copy.waiting.popleft() for _ in range(taken)]
-        ttfts.extend(copy.now_ms - moment for moment in sent)
+        # Copies' clocks run apart: what another one's client sends may lie ahead of this copy's.
+        ttfts.extend(max(prefill_ms, copy.now_ms - moment) for moment in sent)
         copy.running.append(_Group(self._output - 1, sent))
         copy.batch += taken
         copy.context_tokens += new_tokens + taken

@@ -1,19 +1,15 @@
-"""Rows of a CSV file, each with what is predicted for it or the reason why nothing is."""
+"""The deployment that a row of a published table describes."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, nan
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from loadproof.capacity import deployment_from_container, memory_fit, predict_run
-from loadproof.capacity.confidence import confidence_of, near_limit
-from loadproof.capacity.curve import batch_capacity
-from loadproof.capacity.deployment import quantized, speculating, with_calibration
+from loadproof.capacity import deployment_from_container
+from loadproof.capacity.deployment import quantized, speculating
 from loadproof.capacity.row_names import instance_type_of, model_of, server_of
 from loadproof.capacity.servers import fabric_row, server_row
 from loadproof.errors import InputError
@@ -22,7 +18,6 @@ from loadproof.families import FAMILIES, SpeculationMethod, Speculative
 if TYPE_CHECKING:
     from loadproof.capacity import PlannedDeployment
     from loadproof.catalog import Architecture
-    from loadproof.profiles.schema import Calibration
 
 GIVEN = (
     "model",
@@ -34,98 +29,13 @@ GIVEN = (
     "concurrency",
     "server",
 )
-# May be there: tokens of each prompt that the server finds in its prefix cache.
-CACHED = "cached_input_tokens"
 # May be there: how the weights are stored, `none` for 16 bits; empty for what the model's name says or its checkpoint.
 QUANTIZATION = "quantization"
 # May be there: speculative decoding, `none` or empty for none; and the tokens proposed a round.
 METHOD, PROPOSED, _PROPOSED = "speculative_method", "speculative_tokens", 3
-FIGURES = (
-    "predicted_throughput_tok_s",
-    "predicted_latency_mean_ms_per_token",
-    "predicted_latency_p90_ms_per_token",
-    "predicted_ttft_ms",
-)
-ADDED = (*(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), "grade", "fits", "timeout", "reason")
 # More than anyone runs: what lies beyond is a slip, and would take minutes to replay.
 _MOST = {PROPOSED: 64, "instance_count": 1_000, "tp_degree": 1_024, "concurrency": 100_000}
 _MOST_TOKENS = 10_000_000
-
-
-def predict_file(source: Path, target: Path, calibration: Calibration | None = None) -> tuple[int, int]:
-    """Write `source`'s rows with the added columns to `target`; (rows predicted, rows with a reason instead).
-
-    `calibration` counts for the rows of its server and accelerator.
-    Raises InputError where the file cannot be read, lacks a column, or cannot be written.
-    """
-    try:
-        with source.open(encoding="utf-8-sig", newline="") as handle:
-            reader = csv.DictReader(handle)
-            columns = list(reader.fieldnames or ())
-            if missing := [name for name in GIVEN if name not in columns]:
-                raise InputError(f"{source}:1: no column {', '.join(missing)}; expected at least {', '.join(GIVEN)}")
-            if twice := sorted({name for name in GIVEN if columns.count(name) > 1}):
-                raise InputError(f"{source}:1: column {', '.join(twice)} is there twice; keep the one that is meant")
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{source}: cannot be read as CSV: {error}; give a UTF-8 file with a header line") from None
-    answers = [predict_row(row, calibration) for row in rows]
-    try:
-        with target.open("w", encoding="utf-8", newline="") as handle:
-            kept = [name for name in columns if name not in ADDED]
-            writer = csv.DictWriter(handle, [*kept, *ADDED], restval="", extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows({**row, **answer} for row, answer in zip(rows, answers, strict=True))
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
-    without = sum(bool(answer["reason"]) for answer in answers)
-    return len(answers) - without, without
-
-
-def predict_row(row: Mapping[str, str | None], calibration: Calibration | None = None) -> dict[str, str]:
-    """The added columns of one row. Where a figure cannot be given all are empty and `reason` says why."""
-    answer = dict.fromkeys(ADDED, "")
-    try:
-        answer.update(_predicted(row, calibration))
-    except InputError as error:
-        answer["reason"] = str(error)
-    return answer
-
-
-def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -> dict[str, str]:
-    input_tokens, output_tokens = _whole(row, "input_tokens"), _whole(row, "output_tokens")
-    concurrency = _whole(row, "concurrency")
-    deployment = row_deployment(row, input_tokens + output_tokens)
-    if calibration is not None:
-        deployment = with_calibration(deployment, calibration)
-    memory, confidence = memory_fit(deployment), confidence_of(deployment)
-    answer: dict[str, str] = {"fits": memory.fits, "grade": confidence.grade}
-    cached = _whole(row, CACHED, least=0) if (row.get(CACHED) or "").strip() else 0
-    run = predict_run(deployment, input_tokens, output_tokens, concurrency, cached_tokens=cached)
-    if run is None:
-        limit = min(memory.kv_token_capacity, deployment.limits.max_request_tokens or memory.kv_token_capacity)
-        answer["reason"] = (
-            f"cannot be served: a request of {input_tokens + output_tokens} tokens, room for {limit} "
-            f"(weights {memory.weights_gib:.1f} of {memory.usable_gib:.1f} GiB an accelerator)"
-        )
-        return answer
-    figures = (
-        run.output_tokens_per_s,
-        run.latency_mean_ms / output_tokens,
-        run.latency_p90_ms / output_tokens,
-        run.ttft_mean_ms,
-    )
-    in_flight = concurrency / min(concurrency, deployment.copies)
-    queue_in_doubt = near_limit(in_flight, batch_capacity(deployment, input_tokens, output_tokens))
-    for name, value in zip(FIGURES, figures, strict=True):
-        ttft = name == "predicted_ttft_ms"
-        near = queue_in_doubt and (ttft or name == "predicted_latency_p90_ms_per_token")
-        low, high = confidence.interval(value, ttft=ttft, near_limit=near)
-        answer |= {name: f"{value:.4g}", f"{name}_low": f"{low:.4g}", f"{name}_high": f"{high:.4g}"}
-    answer["timeout"] = "yes" if run.timeout else "no"
-    if run.refused:
-        answer["reason"] = f"{run.refused} of {concurrency} requests in flight are refused; the figures are the others'"
-    return answer
 
 
 def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> PlannedDeployment:
@@ -216,7 +126,7 @@ def _text(row: Mapping[str, str | None], name: str) -> str:
     return value
 
 
-def _whole(row: Mapping[str, str | None], name: str, least: int = 1) -> int:
+def whole(row: Mapping[str, str | None], name: str, least: int = 1) -> int:
     """A number of at least `least`, as a whole one: a mean such as `601.1` counts as the nearest."""
     return round(_number(row, name, least))
 

@@ -23,7 +23,7 @@ class PredictedRun:
     """A closed loop of equal requests from start to end, ramps included. Latencies are of whole requests, in ms.
 
     `timeout` says that one request in twenty takes longer than SageMaker's 60 s, `refused` how many of the requests in
-    flight the server turns away.
+    flight the server turns away. `near_limit` and `prompt_share` are those of the level (`PredictedLevel`).
     """
 
     concurrency: int
@@ -33,6 +33,8 @@ class PredictedRun:
     latency_p95_ms: float
     ttft_mean_ms: float
     refused: int
+    near_limit: bool = False
+    prompt_share: float = 0.0
 
     @property
     def timeout(self) -> bool:
@@ -54,8 +56,9 @@ def predict_run(
         raise InputError("input tokens, output tokens and concurrency must each be at least 1")
     if cached_tokens and deployment.limits.scheduler != "chunked":
         raise InputError(f"cached tokens: {deployment.family} is planned without a prefix cache; expected 0")
+    chunked = deployment.limits.scheduler == "chunked"  # whose requests, never quite equal, fall out of step
     level = predict_level(
-        deployment, input_tokens, output_tokens, concurrency, uneven=True, cached_tokens=cached_tokens
+        deployment, input_tokens, output_tokens, concurrency, staggered=chunked, cached_tokens=cached_tokens
     )
     if level is None:
         return None
@@ -70,6 +73,8 @@ def predict_run(
             latency_p95_ms=rounds * service_ms,
             ttft_mean_ms=level.ttft_ms,
             refused=level.refused,
+            near_limit=level.near_limit,
+            prompt_share=level.prompt_share,
         )
     served = concurrency - level.refused
     limits = batch_limits(deployment, input_tokens + output_tokens)
@@ -89,6 +94,8 @@ def predict_run(
         latency_p95_ms=_quantile(ordered, 0.95),
         ttft_mean_ms=sum(run.ttfts_ms) / len(ordered) + outside_ms,
         refused=level.refused,
+        near_limit=level.near_limit,
+        prompt_share=level.prompt_share,
     )
 
 

@@ -49,15 +49,15 @@ class ServerRow:
     `prefill_us_per_token_per_doubling · log2(accelerators)`, beyond what all-reduce explains: its cause is not known.
     Layers of many small kernels cost more: those of a mixture of experts `step_ms_per_expert_layer` (routing, sorting),
     those of linear attention `step_ms_per_linear_layer`, both where a layer has both. A first token comes `ttft_ms`
-    later than its step ends (HTTP, tokenization, scheduling), and finds the prompts of `prompts_ahead` of the other
-    requests in flight before its own, for clients of a closed loop start together and end nearly so.
+    later than its step ends (HTTP, tokenization, scheduling).
     Efficiencies are shares of the datasheet's bandwidth and dense compute; a step of a single token, matrix times
     vector, reads weights `single_token_gain` times as fast, and KV caches are read at `kv_read_share` of the weights'
     rate. `split_kv` says that attention spreads one
     sequence's KV cache over many multiprocessors; servers without it need many sequences. `all_experts` says that every
     step reads all experts of a mixture, however few its tokens chose. `layers_in_turn` says that each accelerator holds
     whole layers and waits for the one before it, as Hugging Face Accelerate's `device_map="auto"` does: a copy is as
-    fast as one accelerator.
+    fast as one accelerator. `calibrated_on` are accelerators, `ttft_models` the models whose first tokens were among
+    what was fitted.
     """
 
     family: str
@@ -74,15 +74,16 @@ class ServerRow:
     single_token_gain: float
     kv_read_share: float
     ttft_ms: float
-    prompts_ahead: float
     split_kv: bool
     all_experts: bool
     layers_in_turn: bool
     memory_fraction: float
     reserve_gib: float
     calibrated_on: tuple[str, ...]
+    ttft_models: tuple[str, ...]
     source: str
     own: OwnMeasurement | None = None
+    prompt_doubt: float = 0.0  # of the compute efficiency (`EfficiencyRow.doubt`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +105,24 @@ class FabricRow:
 
 @dataclass(frozen=True, slots=True)
 class EfficiencyRow:
-    """The share of the datasheet's dense compute that prompts reach under a server: by generation of accelerators, for
-    dense models and for a mixture, whose tokens are dealt out over many small products."""
+    """The share of the datasheet's dense compute that prompts reach under a server: by generation of accelerators
+    (empty for any other), for dense models and for a mixture, whose tokens are dealt out over many small products, for
+    products of 16 and of 8 bits. `doubt` is the width of the fit's posterior, as |log|, to hold eight in ten."""
 
     server: str
     generation: str
     mixture: bool
+    fp8: bool
     compute_efficiency: float
+    doubt: float
     source: str
 
 
-def compute_efficiency(server: ServerRow, accelerator: str, *, mixture: bool) -> float:
-    """Of this server on this accelerator, by name; the server row's own where no row of efficiencies speaks of it."""
-    wanted = (server.family, GENERATION.get(accelerator, ""), mixture)
-    rows = {(row.server, row.generation, row.mixture): row.compute_efficiency for row in _efficiencies()}
-    return rows.get(wanted, server.compute_efficiency)
+def efficiency_row(family: str, accelerator: str, *, mixture: bool, fp8: bool) -> EfficiencyRow | None:
+    """Of a server row's family on this accelerator, by name; None for servers whose own row speaks of it."""
+    generation = GENERATION.get(accelerator, "")
+    rows = {(row.server, row.generation, row.mixture, row.fp8): row for row in _efficiencies()}
+    return rows.get((family, generation, mixture, fp8)) or rows.get((family, "", mixture, fp8))
 
 
 def server_row(family: str, version: str) -> ServerRow:

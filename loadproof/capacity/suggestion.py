@@ -316,7 +316,7 @@ class Choice:
             for name in self._kinds
             for value in (_value(level, name),)
             if value
-            for width in (_width(*confidence.range_of(name, value, near_limit=level.near_limit), value),)
+            for width in (_width(*confidence.range_of(name, value, level), value),)
             if width is not None
         ]
         return Widths(confidence.band, confidence.ttft_band, mean(named) if named else None, mean(curve))

@@ -11,7 +11,7 @@ from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.memory import memory_fit
 from loadproof.families import FAMILIES
-from loadproof.profiles.mixture import mixture_of, most_of
+from loadproof.profiles.mixture import most_of, planned_mixture_of
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
 from loadproof.sessions import Mixture, TokenCounts
 
@@ -154,7 +154,7 @@ def planned_workload(profile: Profile, container: Container | None = None) -> Pl
     workload, container = profile.workload, container or profile.container
     settings = container.settings if container else None
     return planned_mixture(
-        mixture_of(workload),
+        planned_mixture_of(profile),
         history=_history(profile, container),
         caches=getattr(settings, "enable_prefix_caching", None) is True,
         answers=None if isinstance(workload.output_tokens, int) else workload.output_tokens,
@@ -252,7 +252,7 @@ def longest_request_tokens(profile: Profile) -> int | None:
     """Prompt plus answer of the longest request the workload may send; None where a tail has no end."""
     found = [
         prompt + most_of(step.output_tokens)
-        for one in mixture_of(profile.workload).classes
+        for one in planned_mixture_of(profile).classes
         for step, (prompt, _) in zip(one.steps, one.prompts(most_of, most_of), strict=True)
     ]
     return None if inf in found else round(max(found))

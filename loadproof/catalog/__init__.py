@@ -1,6 +1,7 @@
 """Accelerators, instances, models and container images: vendored rows with source and date, and their readers."""
 
 from loadproof.catalog.architecture import Architecture, KvCache
+from loadproof.catalog.formats import FormatRow, format_on
 from loadproof.catalog.models import architecture, architectures, is_gated, model_ids, near_models
 from loadproof.catalog.readers import (
     Accelerator,
@@ -24,6 +25,7 @@ __all__ = [
     "Accelerator",
     "Architecture",
     "ContainerImage",
+    "FormatRow",
     "HostImage",
     "Instance",
     "KvCache",
@@ -34,6 +36,7 @@ __all__ = [
     "bytes_per_parameter",
     "container_image",
     "container_images",
+    "format_on",
     "host_images",
     "image_uri",
     "instance",

@@ -80,7 +80,7 @@ class Verbs(TyperGroup):
         command = verb(name) if name else None
         if not gc.isenabled():  # by `main`: a test's process is left as it is
             gc.freeze()
-            gc.set_threshold(10_000)
+            gc.set_threshold(100_000, 20, 100)
             gc.enable()
         return name, command, rest
 

@@ -153,9 +153,9 @@ FAMILY = ContainerFamily(
     step_tokens_setting="chunked_prefill_size",
     memory_setting="mem_fraction_static",
     memory_share=1.0,
-    server_row=lambda settings: "vllm",
+    server_row=lambda settings: "sglang",
     limits=engine_limits,
     frees_past_window=lambda settings: True,
-    alike_since=None,
+    alike_since=((0, 5),),
     keeps_prompts=lambda settings: settings.disable_radix_cache is not True,
 )

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf, prod
 
-from loadproof.profiles.schema import Arrivals, TokenDistribution, Workload, WorkloadClass, WorkloadStep
+from loadproof.catalog.pictures import image_tokens
+from loadproof.profiles.schema import Arrivals, Profile, TokenDistribution, Workload, WorkloadClass, WorkloadStep
 from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
 
 _OWN = ("name", "share", "objectives")  # of a class, and nothing that the workload has too
 
 
-def mixture_of(workload: Workload) -> Mixture:
-    """Its classes, and what is left of them as the workload itself is."""
+def planned_mixture_of(profile: Profile) -> Mixture:
+    """`mixture_of` a profile's workload, its pictures as tokens of its own model's where the catalog knows its grid."""
+    return mixture_of(profile.workload, image_tokens_of(profile) or 0)
+
+
+def image_tokens_of(profile: Profile) -> int | None:
+    """Of all pictures that go with a session's first request; None where nobody knows the model's grid."""
+    images = profile.workload.images
+    if images is None:
+        return 0
+    one = image_tokens(profile.model.id, images.width_px, images.height_px) if profile.model else None
+    return None if one is None else images.count * one
+
+
+def mixture_of(workload: Workload, picture_tokens: int = 0) -> Mixture:
+    """Its classes, and what is left of them as the workload itself is; `picture_tokens` go with each first request."""
     left = 1.0 - sum(one.share for one in workload.classes)
-    own = [_session_class(workload, "", left)] if left > 1e-9 else []
-    return Mixture(
-        (*own, *(_session_class(merged(workload, one), one.name, one.share, one) for one in workload.classes))
-    )
+    classes = [_session_class(workload, "", left)] if left > 1e-9 else []
+    classes += [_session_class(merged(workload, one), one.name, one.share, one) for one in workload.classes]
+    if picture_tokens:
+        classes = [
+            replace(one, steps=(replace(one.steps[0], image_tokens=picture_tokens), *one.steps[1:])) for one in classes
+        ]
+    return Mixture(tuple(classes))
 
 
 def merged(workload: Workload, part: WorkloadClass) -> Workload:

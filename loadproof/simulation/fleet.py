@@ -134,6 +134,8 @@ class _Fleet:
                 if timed:
                     ended = self._still_wanted(copy, index, ended)
                 for request in ended:
+                    if request.blocks:
+                        self._router.release(index, request.blocks)
                     turn = request.turn
                     part = turn[0].part if turn is not None else 0
                     times = (request.sent_ms, request.first_ms, now_ms)
@@ -204,9 +206,13 @@ class _Fleet:
         index, kept = self._copy_for(input_tokens, beside)
         copy = self._slots[index]
         if (reason := copy.refusal(input_tokens, output_tokens)) is not None:
+            if len(beside) > 1:
+                self._router.release(index, beside[0])
             return self._refused(now_ms, reason, size, index, step)
         request = Request("", input_tokens, output_tokens, now_ms)
         request.kept = kept
+        if len(beside) > 1:
+            request.blocks = beside[0]
         if step is not None:
             request.turn = step
             step[0].sent()
@@ -292,6 +298,8 @@ class _Fleet:
             if copy.frees_abandoned and copy.cut(now_ms):
                 heappush(self._ends, (copy.end_ms, index))
             yield TimedOutRequest(request.sent_ms, now_ms, request.input_tokens, request.output_tokens, index)
+            if request.blocks:
+                self._router.release(index, request.blocks)
             if request.turn is not None:
                 request.turn[0].broke(in_flight=True)
             over = request.turn is None or request.turn[0].over

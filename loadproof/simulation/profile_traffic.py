@@ -10,7 +10,7 @@ from typing import Final
 
 from loadproof.capacity.workload import planned_workload
 from loadproof.errors import InputError
-from loadproof.profiles.mixture import mixture_of
+from loadproof.profiles.mixture import planned_mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.simulation.chunked import BLOCK_TOKENS
 from loadproof.simulation.fleet import Sizes
@@ -65,7 +65,7 @@ def traffic_of(
     Raises InputError for a load that means nothing.
     """
     arrivals = profile.workload.arrivals
-    mixture = mixture_of(profile.workload)
+    mixture = planned_mixture_of(profile)
     block_tokens = 0 if mixture.single else BLOCK_TOKENS
     sizes = request_sizes(mixture, seed, block_tokens)
     if concurrency is not None and requests_per_s is not None:

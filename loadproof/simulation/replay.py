@@ -6,9 +6,10 @@ scheduler it cannot know; that is played, and gives the percentiles and how E2E 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from math import ceil
 from typing import Final
 
@@ -105,35 +106,65 @@ def sent_to(
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """Means in ms, and percentiles."""
+class PlayedRun:
+    """Means in ms, and percentiles; what a server adds before a first token is in them. `duration_ms` is wall time."""
 
+    duration_ms: float
     ttft_ms: float
     e2e_ms: float
     tails: Tails
-    parts: tuple[tuple[str, Tails], ...]
+    parts: tuple[tuple[str, Tails], ...] = ()
     """of each class that has a name"""
 
 
 @lru_cache(maxsize=4096)  # alternatives that differ in their number of machines alone share their copies' runs
-def _played(planned: PlannedWorkload, copies: PlannedDeployment, clients: int) -> _Run | None:
+def _played(planned: PlannedWorkload, copies: PlannedDeployment, clients: int) -> PlayedRun | None:
     """The share of a level's requests that these copies get, in virtual time; None where they serve none of them."""
     requests = min(max(FEWEST_REQUESTS, ROUNDS * clients), max(MOST_REQUESTS, 2 * clients))
     outside_ms = copies.server.ttft_ms
-    loop = ClosedLoop(clients, turnaround_ms=outside_ms, jitter_ms=JITTER_MS)
     fresh, sizes, prefixes = sent_to(copies, planned, requests, clients)
-    served = [one for one in simulate_fleet(fresh, loop, sizes, prefixes=prefixes) if isinstance(one, SimulatedRequest)]
-    if not served:
-        return None
+    served = _served(simulate_fleet(fresh, _loop(clients, outside_ms), sizes, prefixes=prefixes))
     assert planned.mixture is not None
+    names = {place: part.name for place, part in enumerate(planned.mixture.classes) if part.name}
     parts = tuple(
-        (part.name, _tails([one for one in served if one.part == place], outside_ms))
-        for place, part in enumerate(planned.mixture.classes)
-        if part.name
+        (name, _tails([one for one in served if one.part == place], outside_ms)) for place, name in names.items()
     )
+    return _run(served, outside_ms, parts) if served else None
+
+
+def play(
+    deployment: PlannedDeployment,
+    clients: int,
+    requests: int,
+    sizes: Iterator[tuple[int, ...]],
+    request_tokens: float,
+    shared_prefix_tokens: int = 0,
+) -> PlayedRun | None:
+    """So many requests of one copy's clients in virtual time, all begun together; None where it serves none.
+
+    `sizes` as `simulate_fleet` takes them, `request_tokens` their mean, prompt plus answer.
+    """
+    copies = fresh_copies(
+        replace(deployment, copies=1), shared_prefix_tokens=shared_prefix_tokens, request_tokens=request_tokens
+    )
+    outside_ms = deployment.server.ttft_ms
+    served = _served(simulate_fleet(copies, _loop(clients, outside_ms), islice(sizes, requests)))
+    return _run(served, outside_ms) if served else None
+
+
+def _loop(clients: int, outside_ms: float) -> ClosedLoop:
+    return ClosedLoop(clients, turnaround_ms=outside_ms, jitter_ms=JITTER_MS)
+
+
+def _served(outcomes: Iterable[object]) -> list[SimulatedRequest]:
+    return [one for one in outcomes if isinstance(one, SimulatedRequest)]
+
+
+def _run(served: Sequence[SimulatedRequest], outside_ms: float, parts: tuple[tuple[str, Tails], ...] = ()) -> PlayedRun:
     means = (sum(one.ttft_ms for one in served), sum(one.e2e_ms for one in served))
     ttft_ms, e2e_ms = (total / len(served) + outside_ms for total in means)
-    return _Run(ttft_ms, e2e_ms, _tails(served, outside_ms), parts)
+    duration_ms = max(one.end_ms for one in served) + outside_ms
+    return PlayedRun(duration_ms, ttft_ms, e2e_ms, _tails(served, outside_ms), parts)
 
 
 def _tails(served: Sequence[SimulatedRequest], outside_ms: float) -> Tails:

@@ -26,6 +26,7 @@ class Request:
     """
 
     __slots__ = (
+        "blocks",
         "cached",
         "ends_at",
         "first_ms",
@@ -49,6 +50,7 @@ class Request:
         self.cached = 0  # prompt tokens whose KV is computed (chunked only)
         self.ends_at = NOT_DECODING
         self.turn: Any = None  # the fleet's own note: the session and its step
+        self.blocks: Any = ()  # its own, too: of the prompt and its answer
 
 
 class Scheduler(ABC):

@@ -79,8 +79,10 @@ class Session:
         self.broken, self.left = True, self.in_flight
 
     def blocks(self, place: int) -> Sequence[int]:
-        """Ids of the whole blocks of a step's prompt and answer; servers keep what they made, too, but for the last token,
-        whose KV nobody needed."""
+        """Ids of the whole blocks of a step's prompt and answer; servers keep what they made, too.
+
+        But for the last token, whose KV nobody needed.
+        """
         if not self._block_tokens:
             return ()
         step = self.steps[place]

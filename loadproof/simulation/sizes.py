@@ -23,7 +23,7 @@ def request_sizes(
     step = mixture.classes[0].steps[0]
     if step.input_tokens.distribution == step.output_tokens.distribution == "fixed":
         chance = Random(seed)
-        return repeat((step.input_tokens.drawn(chance), step.output_tokens.drawn(chance)))
+        return repeat((step.input_tokens.drawn(chance) + step.image_tokens, step.output_tokens.drawn(chance)))
     return _drawn(mixture, Random(seed))
 
 
@@ -38,4 +38,5 @@ def _drawn(mixture: Mixture, chance: Random) -> Iterator[tuple[int, int]]:
     one = mixture.classes[0]
     step = one.steps[0]
     while True:
-        yield drawn_lengths(step.input_tokens, step.output_tokens, chance, paired=one.paired_lengths)
+        prompt, answer = drawn_lengths(step.input_tokens, step.output_tokens, chance, paired=one.paired_lengths)
+        yield prompt + step.image_tokens, answer

@@ -108,25 +108,25 @@ def test_own_hardware_is_found_from_far_away() -> None:
 
 
 def test_two_levels_say_what_lies_between_them_and_little_of_what_lies_beyond() -> None:
-    """Levels 1 and 2: narrower than the shipped 31% at 1 and 2, wider for a curve to 64, of which they know nothing;
-    1 and 64 hold all of it. Own hardware has no shipped row to start from: 25%."""
+    """Levels 1 and 2: narrower at 1 and 2 than for a curve to 64, of which they know little; 1 and 64 hold all of it.
+    Own hardware has no shipped row to start from: 25%."""
     cells = [measured_by(slower(8.0, 0.1), concurrency) for concurrency in (1, 2, 64)]
     curve = (1, 2, 4, 8, 16, 32, 64)
     between, beyond, across = fit(cells[:2]), fit(cells[:2], loads=curve), fit(cells[::2], loads=curve)
     assert not between.left_out
-    assert between.band < 0.07 < 0.1 < beyond.band
+    assert between.band < 0.07 < beyond.band
     assert across.band < 0.07
     assert fit(cells[:2], hardware="a workstation").band == 0.25
 
 
 def test_a_first_token_that_nobody_saw_is_as_unknown_as_before() -> None:
-    """Without TTFT: 50%, and 150 ms on top as for a shipped row; with it none on top."""
+    """Without TTFT: 50%, and 60 ms on top as for a shipped row; with it none on top."""
     cells = [measured_by(slower(8.0, 0.1), concurrency) for concurrency in (1, 2)]
     unseen = fit([replace(cell, measured=replace(cell.measured, ttft_ms=None)) for cell in cells])
     sides = [
         confidence_of(with_calibration(shipped(), fit_document(one, SOURCES, None))) for one in (unseen, fit(cells))
     ]
-    assert [side.ttft_on_top_ms for side in sides] == [150.0, 0.0]
+    assert [side.ttft_on_top_ms for side in sides] == [60.0, 0.0]
     assert unseen.ttft_band == 0.5
 
 

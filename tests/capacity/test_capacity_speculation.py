@@ -13,13 +13,13 @@ from loadproof.capacity.calibration import fit, fit_document
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.deployment import speculating, with_calibration
 from loadproof.capacity.observations import Figures, Observation, predicted_figures
-from loadproof.capacity.rows import predict_row
 from loadproof.capacity.speculation import accepted_by_position, fitted_to, speculation_row
 from loadproof.families import FAMILIES, Speculative
 from loadproof.families.sglang import SglangSpeculative
 from loadproof.families.vllm import VllmSpeculative
 from loadproof.profiles import load_profile
 from loadproof.profiles.schema import CalibrationSource, Profile
+from loadproof.simulation.rows import predict_row
 
 EAGLE = VllmSpeculative(method="eagle3", tokens=3, draft_model="/opt/ml/model/draft")
 

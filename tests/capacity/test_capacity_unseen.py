@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from loadproof.capacity.rows import predict_row
+from loadproof.simulation.rows import predict_row
 
 ROWS = Path(__file__).parent / "unseen_benchmarks.csv"
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from loadproof import catalog
-from loadproof.capacity.rows import GIVEN, predict_row
+from loadproof.capacity.rows import GIVEN
 from loadproof.catalog.provenance import unverified
 from loadproof.cli.catalog import refresh as catalog_refresh
 from loadproof.cli.main import run
 from loadproof.families import FAMILIES
+from loadproof.simulation.rows import predict_row
 
 CONFIG = {
     "model_type": "llama",

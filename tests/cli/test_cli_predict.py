@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from loadproof import catalog
 from loadproof.capacity.row_names import model_of, server_of
-from loadproof.capacity.rows import ADDED, FIGURES, GIVEN, model_shape, predict_row
+from loadproof.capacity.rows import GIVEN, model_shape
 from loadproof.cli.main import run
+from loadproof.simulation.rows import ADDED, FIGURES, predict_row
 
 ROW = dict(zip(GIVEN, ("Llama 2 7B", "ml.g5.2xlarge", "1", "1", "256", "256", "16", "TGI"), strict=True))
 
@@ -71,10 +72,10 @@ def test_a_model_is_known_by_catalog_name_or_hub_id(name: str) -> None:
 
 
 def test_a_cached_prompt_is_read_not_computed() -> None:
-    """With 1,599 of 1,600 prompt tokens cached, the first token comes after one decode step and HTTP, not a prefill."""
+    """With 1,599 of 1,600 prompt tokens cached, a first token waits for two decode steps and HTTP, no prefill."""
     row = ROW | {"model": "Qwen3 14B", "instance_type": "ml.g7e.2xlarge", "server": "vLLM", "input_tokens": "1600"}
     ttft = [float(predict_row(row | {"cached_input_tokens": text})["predicted_ttft_ms"]) for text in ("", "1599")]
-    assert ttft[1] < 60 < 300 < ttft[0]
+    assert ttft[1] < 80 < 300 < ttft[0]
 
 
 def test_a_level_that_takes_over_a_minute_times_out() -> None:

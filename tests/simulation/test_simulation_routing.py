@@ -77,7 +77,7 @@ def test_the_cache_that_has_most_is_chosen_unless_overloaded() -> None:
     lab = router("kv_aware", copies)
     lab.take((1, 2), None, 32)
     copies[0].outstanding, copies[1].outstanding = 1, 0
-    lab._caches[1].use((1, 2, 3), 100) if 1 in lab._caches else lab._cache(1).use((1, 2, 3), 100)
+    lab._cache(1).hold((1, 2, 3))
     assert lab.take((1, 2, 3, 4), None, 64) == (1, 48)
     copies[1].outstanding, copies[0].outstanding = 40, 0
     assert lab.take((1, 2, 3, 4), None, 64) == (0, 32)
@@ -88,9 +88,24 @@ def test_what_runs_takes_from_what_is_kept() -> None:
     copies = [Copy()]
     lab = router("random", copies)
     assert lab.take(range(10), None, 160) == (0, 0)
-    copies[0].held = 1_600 - 2 * BLOCK
+    lab.release(0, range(10))
     assert lab.take(range(10), None, 160) == (0, 160)
+    copies[0].held = 1_600 - 2 * BLOCK
+    lab.release(0, range(10))
     assert lab.take(range(10), None, 160) == (0, 32)
+
+
+def test_blocks_that_are_in_use_are_not_evicted_and_count_once() -> None:
+    """Two requests hold the same 60 of 100 blocks; 40 others are kept beside them, of 50 that were left."""
+    copies = [Copy()]
+    lab = router("random", copies)
+    lab.take(range(100, 150), None, 800)
+    lab.release(0, range(100, 150))
+    assert lab.take(range(60), None, 960) == (0, 0)
+    assert lab.take(range(60), None, 960) == (0, 960)
+    assert lab._cache(0).found(range(100, 150)) == 40
+    lab.release(0, range(60))
+    assert lab._cache(0).held == 60
 
 
 def test_nothing_is_found_where_nothing_is_kept() -> None:

@@ -85,7 +85,7 @@ def test_nothing_is_sent_after_the_end() -> None:
 
 
 def test_a_turn_finds_the_blocks_of_all_before_it() -> None:
-    """Prompts and answers of 160: turn 2 of 480 finds 304, turn 3 of 800 finds 624: an answer's last token has no KV."""
+    """Prompts and answers of 160: turn 2 of 480 finds 304, turn 3 of 800 624; an answer's last token has no KV."""
     step = Step(fixed(160), fixed(160))
     one = SessionClass((step, Step(fixed(160), fixed(160), (0,)), Step(fixed(160), fixed(160), (1,))))
     prefixes = Prefixes(BLOCK)

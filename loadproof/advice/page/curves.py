@@ -23,9 +23,7 @@ def curve(plan: Plan, latency: str) -> Markup:
         return Markup("")
     levels, knees, series = [row.level for row in rows_of(plan)], knees_by_level(plan), series_of(plan, latency)
     means = [(level, mean_ms(level, latency)) for level in levels]
-    near = [
-        (level, plan.confidence.range_of(f"{latency}_ms", mean, near_limit=level.near_limit)) for level, mean in means
-    ]
+    near = [(level, plan.confidence.range_of(f"{latency}_ms", mean, level)) for level, mean in means]
     figure = Figure(
         ("output tokens per second", f"{SHORT[latency]} (ms)"),
         tuple(series),

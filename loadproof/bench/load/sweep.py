@@ -115,9 +115,7 @@ class Sweep:
         warm_up_s = await self._warm_up(level)
         if load.is_open:
             await self._open_connections(_expected_in_flight(load, warm_up_s))
-        # What lives now lives until the end: the collector need not walk it between two tokens.
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # what lives now lives until the end: the collector need not walk it between two tokens
         await self._phase(batch, self._total(level))
         if not self.runner.stopped and not self.runner.incomplete:
             self._end(level)

@@ -93,7 +93,6 @@ class Worker:
         batch = warm_up_batch(plan, level) if phase == "warmup" else measured_batch(plan, level, self._earlier)
         assert batch is not None, "nothing is left of the level"
         self._batch = self._runner.prepared(share_of(batch, number, of))
-        gc.collect()
         gc.freeze()
         self._tell("prepared")
 

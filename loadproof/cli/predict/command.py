@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from loadproof.capacity.rows import predict_file
 from loadproof.errors import ExitCode
 from loadproof.profiles import load_calibration
+from loadproof.simulation.rows import predict_file
 
 
 def predict(
@@ -26,7 +26,7 @@ def predict(
     Models, servers and instance types are read as tables write them (Llama-2-7B, tgi1.1.0, g5.2xlarge). A column
     cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds; a column quantization
     how weights are stored, if not as the model's name or its published checkpoint says; columns speculative_method and
-    speculative_tokens, how tokens are proposed.
+    speculative_tokens, how tokens are proposed; a column stream_interval, how many tokens the server sends at once.
     """
     measured = None
     if calibration is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from loadproof.bench.workload.trace_formats import BLOCK_TOKENS
-from loadproof.bench.workload.traces import read_trace
+from loadproof.bench.workload.traces import read_trace, trace_notes
 from loadproof.capacity import deployment_of
 from loadproof.cli.bench.load import Arrivals
 from loadproof.cli.options import TextOrJson, grouped
@@ -54,7 +54,10 @@ class TrafficOptions:
     ramp_minutes: Annotated[float | None, typer.Option(help="how long the ramp takes; default 10")] = None
     concurrency: Annotated[int | None, typer.Option(min=1, help="closed loop with so many requests in flight")] = None
     trace: Annotated[
-        Path | None, typer.Option(help="recorded traffic (Mooncake, Azure, BurstGPT, OpenTelemetry, our own)")
+        Path | None,
+        typer.Option(
+            help="recorded traffic: Mooncake, Azure, BurstGPT, OpenTelemetry, agents, ServeGen, our own (docs/twin.md)"
+        ),
     ] = None
     speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
 
@@ -154,8 +157,10 @@ def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
     """The recorded traffic, and the minutes it lasts (its last request included)."""
     rows = read_trace(trace, speed)
     times = [row.due_s * 1000 for row in rows]
-    sizes: list[tuple[object, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, None) for row in rows]
-    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", BLOCK_TOKENS)
+    sizes: list[tuple[object, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, row.session) for row in rows]
+    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", rows[0].block_tokens)
+    for note in trace_notes(trace, rows, blocks_used=True):
+        print(note, file=sys.stderr)
     if not any(row.blocks for row in rows):
         traffic = replace(traffic, sizes=[size[:2] for size in sizes], block_tokens=0)
     return traffic, max(1.0, times[-1] / 60_000 + 1e-3)

@@ -66,13 +66,14 @@ def instance_without_shape(subject: Subject) -> Iterator[Found]:
     "LP302",
     "Unknown model",
     reason="Memory and step times follow from the model's shape, which the catalog does not have.",
-    mend="Name the model's config.json (`model.config_json`), write `model.architecture`, or correct `model.id`.",
+    mend="Correct `model.id`, or say whose shape it has (`model.base`), name its config.json (`model.config_json`), or "
+    "write `model.architecture`.",
 )
 def unknown_model(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
         near = ", ".join(catalog.near_models(model.id))
-        mend = f"{f'use {near}, or ' if near else ''}give model.config_json or model.architecture"
+        mend = f"{f'use {near}, or ' if near else ''}give model.base, model.config_json or model.architecture"
         yield Found(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 
@@ -268,6 +269,11 @@ def fp8_emulated(placed: Placed) -> Iterator[Found]:
         if placed.component.model.quantization == "fp8" and accelerator_of(instance).fp8_tflops is None:
             found = f"{instance.accelerator} of {instance.instance_type} has no fp8 units"
             yield Found(placed.at("model", "quantization"), found, "use L4, L40S, H100 or newer for fp8 speed")
+            continue
+        row = catalog.format_on(placed.component.model.quantization, accelerator_of(instance).name)
+        if row is not None and row.runs == "never":
+            found = f"{instance.accelerator} of {instance.instance_type} has no kernel for {row.format} weights"
+            yield Found(placed.at("model", "quantization"), found, "use another format, or T4, A10G and newer")
 
 
 @rule(

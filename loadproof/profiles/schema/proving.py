@@ -90,6 +90,16 @@ class Objectives(Part):
         """The bounds that are given, by name, in the schema's order."""
         return {name: value for name, value in self if value is not None and name != "at_concurrency"}
 
+    @property
+    def alarm_kinds(self) -> tuple[str, ...]:
+        """The alarms on what CloudWatch knows of them: these turn an update back."""
+        latencies = [
+            f"latency-{percentile}"
+            for percentile in ("p50", "p90", "p95", "p99")
+            if getattr(self, f"e2e_{percentile}_ms") is not None
+        ]
+        return (*latencies, *(["error-rate"] if self.error_rate_max is not None else []))
+
 
 class Phase(Part):
     """One level of a benchmark of several: a closed loop, an open one, or a trace."""
