@@ -183,13 +183,9 @@ def _format(deployment: PlannedDeployment) -> str:
     if row.runs == "never":
         return f"{chip.name} has no kernel for {name} weights: {row.source}"
     if row.runs == "unpacked":
-        return (
-            f"{name} weights are unpacked to 16 bits on {chip.name}: less is read and kept, prompts take as long"
-        )
+        return f"{name} weights are unpacked to 16 bits on {chip.name}: less is read and kept, prompts take as long"
     if name == "fp8" and chip.fp8_tflops:
-        return (
-            f"prompts compute in {chip.name}'s fp8 units, and are planned to reach less of their datasheet"
-        )
+        return f"prompts compute in {chip.name}'s fp8 units, and are planned to reach less of their datasheet"
     return f"{chip.name} computes in {name}; planned at its speed in 16 bits, since no published row tells more"
 
 
