@@ -16,9 +16,12 @@ if [ ! .venv/bin/uv -nt requirements-uv.txt ]; then
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
   touch .venv/bin/uv
 fi
-# Where pip was told to look, uv looks too; a setting of uv's own goes before.
-index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(.venv/bin/python -m pip config get global.index-url 2>/dev/null || true)}}
+# Where pip was told to look, uv looks too, and trusts whom pip was told to trust; settings of uv's own go before.
+told() { .venv/bin/python -m pip config list | sed -n "s/^global\.$1='\(.*\)'\$/\1/p"; }
+index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(told index-url)}}
 [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
+cert=${SSL_CERT_FILE:-${PIP_CERT:-$(told cert)}}
+[ -z "$cert" ] || export SSL_CERT_FILE="$cert"
 for file in "$@"; do
   echo "installing $file"
   .venv/bin/uv pip install --quiet --python "$python" --require-hashes -r "$file"

@@ -29,7 +29,7 @@ import numpy as np
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from loadproof.bench.judge.regression import TOLERANCE, Run, compare_runs, outcome_of  # noqa: E402
+from loadproof.bench.compare.regression import TOLERANCE, Run, compare_runs, outcome_of  # noqa: E402
 from loadproof.bench.measure.bootstrap import percentile_resampled, ratio_resampled  # noqa: E402
 from loadproof.bench.measure.intervals import quantile_interval  # noqa: E402
 from loadproof.bench.measure.latencies import Pool  # noqa: E402

@@ -17,8 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from loadproof.bench.judge.between_runs import History, KeptRun, LogFigure, LogInterval, Side, allowing_for_runs
-from loadproof.bench.judge.regression import TOLERANCE, outcome_of
+from loadproof.bench.compare.between_runs import History, KeptRun, LogFigure, LogInterval, Side, allowing_for_runs
+from loadproof.bench.compare.regression import TOLERANCE, outcome_of
 from loadproof.bench.measure.bootstrap import Resampled, percentile_resampled, ratio_resampled
 from loadproof.bench.measure.intervals import quantile_interval
 from loadproof.bench.measure.latencies import Pool

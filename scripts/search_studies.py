@@ -19,10 +19,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from loadproof.bench.load.find_max import confirmed_load
-from loadproof.bench.load.probes import Miss, Probe, Stop, Tally, Wanted
-from loadproof.bench.load.search import next_level
 from loadproof.bench.measure.intervals import quantile_interval
+from loadproof.bench.search.find_max import confirmed_load
+from loadproof.bench.search.levels import next_level
+from loadproof.bench.search.probes import Miss, Probe, Stop, Tally, Wanted
 from loadproof.bench.spec import Search
 from loadproof.loads import Load
 

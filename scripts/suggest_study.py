@@ -29,6 +29,7 @@ from loadproof.capacity.observations import FigureName, Figures, Observation
 from loadproof.capacity.suggestion import Choice, suggest
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, load_profile
+from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import CalibrationSource
 from loadproof.simulation import ClosedLoop, SimulatedRequest, fresh_copies, simulate_fleet
 from loadproof.simulation.profile import routing_of
@@ -55,7 +56,7 @@ class Endpoint:
     def measured(self, concurrency: int, requests: int, seed: int) -> tuple[Figures, int, int]:
         """Means of the requests between the first round and the last one, of a closed loop in full swing; their mean
         prompt and answer, which a summary has too."""
-        sizes = islice(request_sizes(self.profile.workload, seed), requests)
+        sizes = islice(request_sizes(mixture_of(self.profile.workload), seed), requests)
         copies = fresh_copies(self.deployment)
         results = simulate_fleet(copies, ClosedLoop(concurrency), sizes, routing=routing_of(self.profile), seed=seed)
         done = [one for one in results if isinstance(one, SimulatedRequest)]

@@ -122,10 +122,11 @@ def measure(work: Path, rounds: int) -> None:
 
 
 @contextmanager
-def served(work: Path) -> Iterator[tuple[str, int]]:
+def served(work: Path, *options: str, letters: bool = False) -> Iterator[tuple[str, int]]:
     """vLLM with the profile's settings in a process group of its own, ended with this block: (URL, process id)."""
     model = work / "model"
     make = [REPOSITORY / ".venv-vllm/bin/python", REPOSITORY / "scripts/real_server/tiny_model.py", model]
+    make += ["--letters"] if letters else []
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -133,7 +134,7 @@ def served(work: Path) -> Iterator[tuple[str, int]]:
     settings = ["--max-num-seqs", "16", "--max-num-batched-tokens", "2048"]
     with (work / "vllm.log").open("wb") as log:
         server = subprocess.Popen(
-            [REPOSITORY / "scripts/real_server/serve_vllm.sh", model, str(port), *settings],
+            [REPOSITORY / "scripts/real_server/serve_vllm.sh", model, str(port), *settings, *options],
             stdout=log,
             stderr=log,
             env=os.environ | {"NICE": NICE},
@@ -150,7 +151,7 @@ def served(work: Path) -> Iterator[tuple[str, int]]:
 
 def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     print("vLLM starts (about half a minute)", flush=True)
-    for _ in range(180):
+    for _ in range(600):
         if server.poll() is not None:
             break
         try:
@@ -201,7 +202,7 @@ def bench(url: str, concurrency: int, out: Path) -> None:
     }
     words = [str(part) for pair in options.items() for part in pair]
     done = subprocess.run([*pinned, BIN / "loadproof", "bench", *words], capture_output=True, text=True)
-    if done.returncode not in (0, 1, 3) or not (out / "summary.json").is_file():
+    if not (out / "summary.json").is_file():  # a run that is judged by nobody has an exit code of its own
         sys.exit(f"benchmark at {concurrency}: exit {done.returncode}\n{done.stderr[-2000:]}")
 
 

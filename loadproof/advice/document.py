@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from loadproof.advice.alternatives import Alternative, Alternatives
 from loadproof.capacity.curve import PredictedLevel
@@ -12,7 +11,7 @@ from loadproof.capacity.plan import Plan
 SCHEMA_VERSION = 1
 
 
-def plan_document(plan: Plan, alternatives: Alternatives | None = None) -> dict[str, Any]:
+def plan_document(plan: Plan, alternatives: Alternatives | None = None) -> dict[str, object]:
     """The whole plan, with settings and alternatives where they were asked for.
 
     Every number is predicted, which the key `predicted` says once.
@@ -57,7 +56,7 @@ def plan_document(plan: Plan, alternatives: Alternatives | None = None) -> dict[
     }
 
 
-def alternatives_document(alternatives: Alternatives) -> dict[str, Any]:
+def alternatives_document(alternatives: Alternatives) -> dict[str, object]:
     """The ranked alternatives; a recommendation names its row by `index` into `ranked`."""
     rows = list(alternatives.ranked)
     return {
@@ -82,12 +81,12 @@ def alternatives_document(alternatives: Alternatives) -> dict[str, Any]:
     }
 
 
-def _alternative(row: Alternative) -> dict[str, Any]:
+def _alternative(row: Alternative) -> dict[str, object]:
     changes = {change.name: {"before": change.before, "after": change.after} for change in row.changes}
     return asdict(row) | {"changes": changes}
 
 
-def _level(plan: Plan, at: int) -> dict[str, Any]:
+def _level(plan: Plan, at: int) -> dict[str, object]:
     """One level with the ranges of its grade beside each predicted figure."""
     level: PredictedLevel = plan.levels[at]
     ranges = {

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile
-from loadproof.simulation.closed_loop import fresh_copies
 from loadproof.simulation.fleet import simulate_fleet
+from loadproof.simulation.replay import sent_to
 from loadproof.simulation.results import summarise
-from loadproof.simulation.sizes import request_sizes
 from loadproof.simulation.traffic import ClosedLoop
 
 # Requests a client sends: enough for a few rounds, few enough for a plan to stay quick.
@@ -32,13 +30,9 @@ class TwinRun:
 def replay(profile: Profile, concurrency: int) -> TwinRun:
     """The profile's own requests, `concurrency` in flight over its fewest copies, all started; the same every time."""
     deployment, workload = planned_deployment(profile), planned_workload(profile)
-    cached = workload.cached_tokens if deployment.limits.scheduler == "chunked" else 0
-    copies = fresh_copies(
-        deployment, shared_prefix_tokens=cached, request_tokens=workload.input_tokens + workload.output_tokens
-    )
     requests = min(max(_FEWEST, _ROUNDS * concurrency), max(_MOST, 2 * concurrency))
-    sizes = islice(request_sizes(profile.workload, kept_share=workload.kept_share(deployment, concurrency)), requests)
-    summary = summarise(simulate_fleet(copies, ClosedLoop(concurrency), sizes))
+    copies, sizes, prefixes = sent_to(deployment, workload, requests, concurrency)
+    summary = summarise(simulate_fleet(copies, ClosedLoop(concurrency), sizes, prefixes=prefixes))
     return TwinRun(
         refused=summary.refused,
         output_tokens_per_s=summary.output_tokens_per_s,

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.judge.verdict import Verdict
-from loadproof.bench.load.search import SearchResult
 from loadproof.bench.measure.histogram import HistogramRow
 from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.phases import Phases
 from loadproof.bench.measure.scaling import Deployed, Scaling
 from loadproof.bench.measure.steady import Drain, SteadyState
 from loadproof.bench.plan import ABSENT, map_of
+from loadproof.bench.search.levels import SearchResult
 from loadproof.bench.spec import Kind, PredictedPoint, Prediction, ProfileBrief
 from loadproof.errors import InputError
 from loadproof.knee import Knee

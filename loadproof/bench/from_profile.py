@@ -10,11 +10,10 @@ from pathlib import Path
 from loadproof.bench.connect import service_url
 from loadproof.bench.objectives import NAMES, Objective
 from loadproof.bench.prediction import with_prediction
-from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target, TokenCounts, WorkloadSpec
-from loadproof.bench.workload.images import ImageSpec
+from loadproof.bench.spec import BenchmarkSpec, ImageSpec, ProfileRef, Target, WorkloadSpec
 from loadproof.capacity.cost import hourly_cost, price_of
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
-from loadproof.capacity.workload import mean_tokens, planned_workload
+from loadproof.capacity.workload import planned_workload
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.endpoints import TargetDescription, describe_target, find_bedrock_model
 from loadproof.loads import Load, checked
@@ -27,9 +26,10 @@ from loadproof.profiles import (
     protocol_of,
 )
 from loadproof.profiles.judging import requests_to_judge
+from loadproof.profiles.mixture import busiest_per_s, counts_of, mixture_of
 from loadproof.profiles.names import endpoint_name, inference_component_name
 from loadproof.profiles.on_bedrock import bedrock_settings, deployed_name, invoked_id
-from loadproof.profiles.schema import Component, Profile, TokenDistribution
+from loadproof.profiles.schema import Component, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,17 @@ def workload_of(profile: Profile, folder: Path) -> WorkloadSpec:
     workload, images = profile.workload, profile.workload.images
     dataset = str(folder / workload.dataset) if workload.dataset else None
     return WorkloadSpec(
-        input_tokens=token_counts(workload.input_tokens),
-        output_tokens=token_counts(workload.output_tokens),
+        input_tokens=counts_of(workload.input_tokens),
+        output_tokens=counts_of(workload.output_tokens),
         seed=profile.benchmark.seed,
         shared_prefix_tokens=workload.shared_prefix_tokens,
         name=workload.name,
         unique_prompts=workload.unique_prompts,
         turns=workload.turns,
         think_time_s=float(workload.think_time_s),
+        think_time_stddev_s=float(workload.think_time_stddev_s),
+        continues=float(workload.continues),
+        classes=mixture_of(workload).classes if workload.classes or workload.steps else (),
         dataset=dataset,
         tokenizer=str(folder / workload.tokenizer) if workload.tokenizer else None,
         answer_length=workload.answer_length,
@@ -133,7 +136,9 @@ def loads_of(profile: Profile, file: Path) -> tuple[Load, ...]:
     elif arrivals.process != "closed":
         timed = benchmark.duration_s is not None or arrivals.process == "trace"
         ends = {"duration_s": benchmark.duration_s, "requests": None if timed else benchmark.requests_per_level}
-        rows = [{name: getattr(arrivals, name) for name in type(arrivals).model_fields} | ends]
+        rows = [{name: getattr(arrivals, name) for name in type(arrivals).model_fields if name not in _SHAPE} | ends]
+        if arrivals.requests_per_s is not None:  # minutes know no day: they are the busiest hour's
+            rows[0]["requests_per_s"] = busiest_per_s(arrivals)
     elif benchmark.duration_s is not None:
         levels = sorted(set(benchmark.concurrency))
         rows = [{"concurrency": level, "duration_s": benchmark.duration_s} for level in levels]
@@ -141,6 +146,9 @@ def loads_of(profile: Profile, file: Path) -> tuple[Load, ...]:
         rows = []
     traced = [row | {"trace": str(file.parent / row["trace"]) if row.get("trace") else None} for row in rows]
     return tuple(checked(Load(**row), f"{file}: level {number}") for number, row in enumerate(traced, start=1))
+
+
+_SHAPE = ("hours", "days")
 
 
 def judged_at(profile: Profile, file: Path) -> str:
@@ -158,13 +166,6 @@ def objectives_of(profile: Profile) -> tuple[Objective, ...]:
     """The bounds a profile sets, in the order of their names."""
     bounds = ((name, getattr(profile.objectives, name)) for name in NAMES)
     return tuple(Objective(name, float(bound)) for name, bound in bounds if bound is not None)
-
-
-def token_counts(tokens: int | TokenDistribution) -> TokenCounts:
-    if isinstance(tokens, int):
-        return TokenCounts("fixed", float(tokens))
-    mean, stddev = float(mean_tokens(tokens)), float(tokens.stddev or 0)
-    return TokenCounts(tokens.distribution, mean, stddev, tokens.min, tokens.max, tokens.values)
 
 
 def _component(profile: Profile, choice: ProfileChoice) -> Component:

@@ -32,7 +32,7 @@ from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation import Invoker
 
 if TYPE_CHECKING:
-    from loadproof.bench.judge.run import RunResult
+    from loadproof.bench.judging import RunResult
 
 
 def run_benchmark(
@@ -85,7 +85,7 @@ def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine,
 
 
 def _judged(folder: Path, *, interrupted: bool = False, sent: TreeHead | None = None) -> RunResult:
-    from loadproof.bench.judge.run import judge_run  # noqa: PLC0415  a sender comes up without numpy
+    from loadproof.bench.judging import judge_run  # noqa: PLC0415  a sender comes up without numpy
 
     return judge_run(folder, interrupted=interrupted, sent=sent)
 

@@ -43,8 +43,9 @@ def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLeve
     """
     if not load.is_open:
         return PlannedLevel(load, load.requests)
-    schedule = schedule_of(load, workload.seed, level)
-    return PlannedLevel(load, len(schedule.due_ns) * workload.turns, schedule.sha256)
+    schedule = schedule_of(load, workload.seed, level, workload.mixture.requests)
+    sessions = range(len(schedule.due_ns))
+    return PlannedLevel(load, sum(workload.session(level, one)[1] for one in sessions), schedule.sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def planned_in_full(plan: RunPlan) -> RunPlan:
     return replace(plan, levels=tuple(levels))
 
 
-def new_plan(spec: BenchmarkSpec, run_id: str, now_unix_ns: int, conditions: dict[str, Any]) -> RunPlan:
+def new_plan(spec: BenchmarkSpec, run_id: str, now_unix_ns: int, conditions: dict[str, object]) -> RunPlan:
     """A run that begins now, planned in full, its prompts unlike any other run's. Raises InputError."""
     now_utc = utc_text(now_unix_ns)
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))

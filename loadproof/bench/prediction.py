@@ -7,22 +7,23 @@ and beyond what the endpoint serves no steady state: there the twin is sent the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from random import Random
+from itertools import islice
 from typing import Literal
 
-from loadproof.bench.load.search import ladder
-from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Prediction, TokenCounts, WorkloadSpec
+from loadproof.bench.search.levels import ladder
+from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Prediction
 from loadproof.bench.workload.arrivals import Schedule, schedule_of
-from loadproof.bench.workload.synthetic import sample_lengths
 from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.workload import History, conversation_of
+from loadproof.capacity.workload import History, planned_mixture
 from loadproof.loads import Load
-from loadproof.profiles.schema import TokenDistribution, Workload
 from loadproof.simulation import OpenLoop, fresh_copies, simulate_fleet, summarise
+from loadproof.simulation.chunked import BLOCK_TOKENS
 from loadproof.simulation.replay import replayed
+from loadproof.simulation.routing import Prefixes
+from loadproof.simulation.sizes import request_sizes
 
 Routing = Literal["random", "least_outstanding"]
 MOST_SIMULATED = 30_000  # requests of all open levels together: a second of CPU before the load starts
@@ -43,44 +44,17 @@ def with_prediction(
     """
     if memory_fit(deployment).fits == "no":
         return spec
-    counts, confidence = spec.workload, confidence_of(deployment, spec.workload.turns)
-    workload = conversation_of(
-        counts.turns,
-        round(counts.input_tokens.mean),
-        round(counts.output_tokens.mean),
-        history=history,
-        staggered=counts.output_tokens.distribution != "fixed",
-        cached_tokens=cached_tokens,
-    )
-    played = replayed(workload, _drawn_from(counts))
+    mixture = spec.workload.mixture
+    confidence = confidence_of(deployment, mixture.longest)
+    planned = replace(planned_mixture(mixture, history=history, caches=False), cached_tokens=cached_tokens)
+    played = replayed(planned)
     closed = (played.level(deployment, concurrency) for concurrency in _concurrencies(spec))
     points = [_planned_point(level, confidence) for level in closed if level is not None]
     if deployment.limits.scheduler != "chunked":
         cached_tokens = 0  # only a chunked scheduler is planned with a prefix cache
-    points += Twin(spec, deployment, confidence, cached_tokens, routing).points(_open_loads(spec))
+    keeps = history != "computed" and deployment.limits.scheduler == "chunked"
+    points += Twin(spec, deployment, confidence, cached_tokens, routing, keeps).points(_open_loads(spec))
     return replace(spec, predicted=Prediction(confidence.grade, tuple(points))) if points else spec
-
-
-def _drawn_from(spec: WorkloadSpec) -> Workload:
-    """The lengths of the run's requests, as the twin draws them."""
-    prompts, answers = map(_distribution, (spec.input_tokens, spec.output_tokens))
-    return Workload.model_construct(
-        None, input_tokens=prompts, output_tokens=answers, turns=spec.turns, paired_lengths=spec.paired_lengths
-    )
-
-
-def _distribution(counts: TokenCounts) -> int | TokenDistribution:
-    if counts.distribution == "fixed":
-        return round(counts.mean)
-    return TokenDistribution.model_construct(
-        None,
-        distribution=counts.distribution,
-        mean=counts.mean,
-        stddev=counts.stddev,
-        min=counts.minimum,
-        max=counts.maximum,
-        values=counts.values,
-    )
 
 
 def _concurrencies(spec: BenchmarkSpec) -> list[int]:
@@ -138,16 +112,15 @@ class Twin:
     confidence: Confidence
     cached_tokens: int
     routing: Routing
+    keeps_prompts: bool = False
 
     def points(self, loads: dict[int, Load]) -> list[PredictedPoint]:
-        """A point a load, up to `MOST_SIMULATED` requests; none of conversations, whose turns wait for answers."""
-        if self.spec.workload.turns > 1:
-            return []
+        """A point a load, up to `MOST_SIMULATED` requests."""
         points: dict[str, PredictedPoint] = {}
         left = MOST_SIMULATED
         for place, load in loads.items():
-            schedule = schedule_of(load, self.spec.workload.seed, place)
-            left -= len(schedule.due_ns)
+            schedule = schedule_of(load, self.spec.workload.seed, place, self.spec.workload.mixture.requests)
+            left -= round(len(schedule.due_ns) * self.spec.workload.mixture.requests)
             if left < 0:
                 break
             if load.words not in points and (point := self._point(load, schedule)) is not None:
@@ -188,17 +161,29 @@ class Twin:
         """
         first_ns, timeout_ms = schedule.due_ns[0], self.spec.request_timeout_s * 1000
         times_ms = [(due_ns - first_ns) / 1e6 / slower for due_ns in schedule.due_ns]
-        sizes = schedule.tokens or self._sizes(len(times_ms))
+        workload, mixture = self.spec.workload, self.spec.workload.mixture
+        block_tokens = BLOCK_TOKENS if self.keeps_prompts and not mixture.single and not schedule.tokens else 0
+        planned = planned_mixture(mixture, history="computed", caches=False)
+        tokens = schedule.tokens
+        sizes = tokens or islice(request_sizes(mixture, workload.seed, block_tokens, slower), len(times_ms))
         copies = fresh_copies(
             self.deployment,
-            shared_prefix_tokens=self.cached_tokens,
-            request_tokens=sum(map(sum, sizes)) / len(sizes),
+            shared_prefix_tokens=0 if block_tokens else self.cached_tokens,
+            request_tokens=sum(map(sum, tokens)) / len(tokens)
+            if tokens
+            else planned.input_tokens + planned.output_tokens,
         )
         summary = summarise(
             simulate_fleet(
-                copies, OpenLoop(times_ms), sizes, routing=self.routing, give_up_after_ms=timeout_ms / slower
+                copies,
+                OpenLoop(times_ms),
+                sizes,
+                routing=self.routing,
+                prefixes=Prefixes(block_tokens),
+                give_up_after_ms=timeout_ms / slower,
             )
         )
+        sent = summary.requests + summary.refused + summary.timed_out
         ttft_ms, tpot_ms, e2e_ms = summary.ttft.mean_ms, summary.tpot.mean_ms, summary.e2e.mean_ms
         tokens_per_s, requests_per_s = summary.output_tokens_per_s, summary.requests_per_s
         if ttft_ms is None or e2e_ms is None or tokens_per_s is None or requests_per_s is None:
@@ -209,13 +194,5 @@ class Twin:
             e2e_ms=e2e_ms * slower,
             output_tokens_per_s=tokens_per_s / slower,
             requests_per_s=requests_per_s / slower,
-            error_rate=(summary.refused + summary.timed_out) / len(times_ms),
+            error_rate=(summary.refused + summary.timed_out) / sent,
         )
-
-    def _sizes(self, count: int) -> list[tuple[int, int]]:
-        """Token counts drawn as the workload draws its prompts'."""
-        workload, draw = self.spec.workload, Random(self.spec.workload.seed)
-        return [
-            sample_lengths(workload.input_tokens, workload.output_tokens, draw, paired=workload.paired_lengths)
-            for _ in range(count)
-        ]

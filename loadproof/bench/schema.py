@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ID = f"urn:loadproof:run:summary:{SCHEMA_VERSION}"  # a name, not an address
 
 
-def summary_schema() -> dict[str, Any]:
+def summary_schema() -> dict[str, object]:
     """JSON Schema of summary.json. What is required is in every summary of this version; keys may be added."""
     whole, parts = schema_of(Summary, LevelMetrics)
     return {"$schema": DIALECT, "$id": _ID, **whole, "title": "Loadproof run: summary.json", "$defs": parts}

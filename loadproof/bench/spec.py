@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from random import Random
 from statistics import fmean
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from loadproof.bench.objectives import Objective
-from loadproof.bench.workload.images import ImageSpec
 from loadproof.loads import FEWEST_A_SLOT, Load
+from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
 from loadproof.wire.payloads import Protocol
 
 Kind = Literal["sagemaker", "openai", "bedrock"]
 AnswerLength = Literal["asked", "at_most"]
 REQUESTS_APART = 2**24  # numbers between the first request of one phase and that of the next
+LEVELS_APART = 2**10  # levels of one session of the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +86,24 @@ class ProfileRef(ProfileBrief):
         return ProfileBrief(self.name, self.file, self.sha256, self.environment)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """How many tokens a request asks for: a distribution cut to [minimum, maximum]. `mean` is of the distribution."""
-
-    distribution: Literal["fixed", "normal", "lognormal", "uniform", "empirical"]
-    """its shape"""
-    mean: float
-    """before it is cut"""
-    stddev: float = 0.0
-    """standard deviation"""
-    minimum: int = 1
-    """fewest"""
-    maximum: int | None = None
-    """most; null: no bound"""
-    values: tuple[int, ...] = ()
-    """of an empirical one: drawn from, each as likely"""
-
-
 def empirical_tokens(values: Sequence[int]) -> TokenCounts:
     return TokenCounts("empirical", fmean(values), 0.0, min(values), max(values), tuple(values))
 
 
 def fixed_tokens(count: int) -> TokenCounts:
     return TokenCounts("fixed", float(count))
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """`count` pictures of this size with every request (of a conversation: with its first turn)."""
+
+    width_px: int
+    """of each"""
+    height_px: int
+    """of each"""
+    count: int = 1
+    """in each request"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +133,12 @@ class WorkloadSpec:
     """of a conversation"""
     think_time_s: float = 0.0
     """between an answer and the next turn"""
+    think_time_stddev_s: float = 0.0
+    """its standard deviation"""
+    continues: float = 1.0
+    """chance that a conversation goes on after an answer"""
+    classes: tuple[SessionClass, ...] = ()
+    """sessions that are no mere chain of turns, or of several kinds; empty: all are what the fields above say"""
     dataset: str | None = None
     """file of recorded prompts"""
     dataset_sha256: str | None = None
@@ -149,6 +151,48 @@ class WorkloadSpec:
     """whether shorter answers are held against the model"""
     paired_lengths: bool = False
     """values of prompts and answers are drawn together, one by one"""
+
+    @property
+    def mixture(self) -> Mixture:
+        """What is sent, as sessions."""
+        if self.classes:
+            return Mixture(self.classes)
+        think = (self.think_time_s, self.think_time_stddev_s)
+        steps = [Step(self.input_tokens, self.output_tokens)]
+        steps += [Step(self.input_tokens, self.output_tokens, (turn,), *think) for turn in range(self.turns - 1)]
+        chain = SessionClass(tuple(steps), "", 1.0, self.continues, self.shared_prefix_tokens, self.paired_lengths)
+        return Mixture((chain,))
+
+    @property
+    def stride(self) -> int:
+        """How far the first requests of two sessions are apart: the steps of the longest."""
+        return max((len(one.steps) for one in self.classes), default=self.turns)
+
+    def session(self, level: int, number: int) -> tuple[int, int]:
+        """(its class, how many of its steps are sent) of a session of a level, the same in every process."""
+        if not self.classes and self.continues == 1:
+            return 0, self.turns
+        chance, mixture = Random(f"session {self.seed} {level} {number}"), self.mixture
+        part = mixture.place(chance)
+        one, sent = mixture.classes[part], 1
+        while sent < len(one.steps) and (one.continues == 1 or chance.random() < one.continues):
+            sent += 1
+        return part, sent
+
+    def place(self, number: int) -> tuple[int, int, int]:
+        """(level, session, step) of a request's number."""
+        block, index = divmod(number, REQUESTS_APART)
+        return block // 2 % LEVELS_APART, *divmod(index, self.stride)
+
+    def sessions(self, level: int, requests: int) -> int:
+        """How many of a level's sessions have that many requests together."""
+        if not self.classes and self.continues == 1:
+            return -(-requests // self.turns)
+        number = sent = 0
+        while sent < requests:
+            sent += self.session(level, number)[1]
+            number += 1
+        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +352,11 @@ class BenchmarkSpec:
         search, images = row.get("search"), workload.get("images")
         lengths = {name: _token_counts(workload[name]) for name in ("input_tokens", "output_tokens")}
         points = tuple(PredictedPoint(**point) for point in predicted["levels"]) if predicted else ()
+        classes = tuple(_session_class(one) for one in workload.get("classes", ()))
+        made = lengths | {"images": ImageSpec(**images) if images else None, "classes": classes}
         parts = {
             "target": Target(**row["target"]),
-            "workload": WorkloadSpec(**(workload | lengths | {"images": ImageSpec(**images) if images else None})),
+            "workload": WorkloadSpec(**(workload | made)),
             "concurrency": tuple(row["concurrency"]),
             "objectives": tuple(Objective(**objective) for objective in row["objectives"]),
             "profile": ProfileRef(**profile) if profile else None,
@@ -319,6 +365,16 @@ class BenchmarkSpec:
             "search": Search(**(search | {"load": Load(**search["load"])})) if search else None,
         }
         return cls(**(row | parts))
+
+
+def _session_class(row: dict[str, Any]) -> SessionClass:
+    sides = ("input_tokens", "output_tokens")
+    steps = [
+        one | {side: _token_counts(one[side]) for side in sides} | {"after": tuple(one["after"])}
+        for one in row["steps"]
+    ]
+    bounds = tuple((name, bound) for name, bound in row["bounds"])
+    return SessionClass(**(row | {"steps": tuple(Step(**one) for one in steps), "bounds": bounds}))
 
 
 def _token_counts(row: dict[str, Any]) -> TokenCounts:

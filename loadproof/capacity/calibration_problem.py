@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from loadproof.capacity.calibrated import own_hardware
 from loadproof.capacity.deployment import PlannedDeployment
@@ -131,5 +131,5 @@ def _errors(cell: Observation, deployment: PlannedDeployment) -> list[float]:
 
 def _with(row: _Row, values: Mapping[str, float]) -> _Row:
     """`replace` for float fields named at run time."""
-    changes: dict[str, Any] = dict(values)
+    changes: dict[str, object] = dict(values)
     return replace(row, **changes)  # type: ignore[type-var]

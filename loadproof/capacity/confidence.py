@@ -104,10 +104,14 @@ def confidence_of(deployment: PlannedDeployment, turns: int = 1) -> Confidence:
     found = _of_requests(deployment)
     if turns == 1:
         return found
-    grade: Grade = _LOWER[found.grade]
+    return less_sure(found, "conversations, whose caches are reckoned")
+
+
+def less_sure(found: Confidence, never_with: str) -> Confidence:
+    """A grade less, and wider: nothing was ever fitted with these."""
     band, ttft_band = (_factor(log1p(band), _CONVERSATION) for band in (found.band, found.ttft_band))
-    meaning = f"{found.meaning}; but never with conversations, whose caches are reckoned"
-    return replace(found, grade=grade, meaning=meaning, band=band, ttft_band=ttft_band)
+    meaning = f"{found.meaning}; but never with {never_with}"
+    return replace(found, grade=_LOWER[found.grade], meaning=meaning, band=band, ttft_band=ttft_band)
 
 
 def _of_requests(deployment: PlannedDeployment) -> Confidence:

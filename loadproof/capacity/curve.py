@@ -54,8 +54,8 @@ class PredictedLevel:
     what one copy runs at once, `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step
     that prefills. `refused` requests in flight are more than the server admits: it answers them with an error at once.
     `near_limit` says that a little memory more or less decides whether requests wait, `prompt_share` what of a batch's
-    time its prompts take. `tails` are the twin's, where it
-    played the level; means of TTFT and TPOT are then its, too.
+    time its prompts take. `tails` are the twin's, where it played the level; means of TTFT and TPOT are then its, too.
+    `parts` are the same of each class of the traffic.
     """
 
     concurrency: int
@@ -74,6 +74,7 @@ class PredictedLevel:
     near_limit: bool = False
     prompt_share: float = 0.0
     tails: Tails | None = None
+    parts: tuple[tuple[str, Tails], ...] = ()
 
 
 def batch_capacity(deployment: PlannedDeployment, input_tokens: int, output_tokens: int) -> int:

@@ -247,7 +247,7 @@ def _architecture(model_id: str, override: ArchitectureOverride | None) -> catal
     found = catalog.architecture(model_id)
     if found is None:
         raise InputError(
-            f"the catalog does not know the shape of `{model_id}`; give model.config_json, or model.architecture "
-            "(the fields of the model's config.json)"
+            f"the catalog does not know the shape of `{model_id}`; give model.base, model.config_json, or "
+            "model.architecture (the fields of the model's config.json)"
         )
     return found

@@ -10,6 +10,7 @@ from loadproof.errors import InputError
 from loadproof.loads import Load
 from loadproof.profiles.gating import LONGEST_GATED_RUN_S, WAKING_S
 from loadproof.profiles.judging import requests_to_judge
+from loadproof.profiles.mixture import busiest_per_s
 from loadproof.profiles.schema import Profile
 
 BETWEEN_LEVELS_S = 6.0  # warm-up and level each begin three looks of the hosts at their store after they are announced
@@ -18,8 +19,8 @@ BETWEEN_LEVELS_S = 6.0  # warm-up and level each begin three looks of the hosts 
 def benchmark_duration_s(profile: Profile) -> float:
     """Predicted seconds of load: the sum over levels.
 
-    A closed loop of n requests at c in flight takes `n · (e2e + think time) / c`, an open one n / rate; a timed level
-    its time. A trace counts nothing, since its file is not read here. Raises InputError where no level can be planned.
+    A closed loop takes its requests over what so many sessions send, an open one over its rate; a timed level its time.
+    A trace counts nothing, since its file is not read here. Raises InputError where no level can be planned.
     """
     return sum(_level_s(profile, load) + BETWEEN_LEVELS_S for load in _loads(profile))
 
@@ -53,7 +54,8 @@ def _loads(profile: Profile) -> list[Load]:
     if benchmark.duration_s is None:
         ends = {"requests": benchmark.requests_per_level}
     if arrivals.process != "closed":
-        return [Load(arrivals.process, requests_per_s=arrivals.requests_per_s, **ends)]  # type: ignore[arg-type]
+        rate = None if arrivals.requests_per_s is None else busiest_per_s(arrivals)
+        return [Load(arrivals.process, requests_per_s=rate, **ends)]  # type: ignore[arg-type]
     return [Load(concurrency=level, **_requests_at(profile, level, ends)) for level in benchmark.concurrency]  # type: ignore[arg-type]
 
 
@@ -73,10 +75,10 @@ def _level_s(profile: Profile, load: Load) -> float:
     if load.is_open:
         return load.requests / (load.requests_per_s or load.requests)
     assert load.concurrency is not None
-    level = planned_workload(profile).level(planned_deployment(profile), load.concurrency)
+    planned = planned_workload(profile)
+    level = planned.level(planned_deployment(profile), load.concurrency)
     if level is None:
         raise InputError("no such request can be served")
-    turns = profile.workload.turns
-    think_s = profile.workload.think_time_s * (turns - 1) / turns
     warm_up = ceil(profile.benchmark.warmup_requests / load.concurrency) * load.concurrency
-    return (load.requests + warm_up) * (level.e2e_ms / 1e3 + think_s) / load.concurrency
+    rate = planned.mixture.requests_per_s(load.concurrency, level.e2e_ms / 1e3) if planned.mixture else 0.0
+    return (load.requests + warm_up) / rate

@@ -30,9 +30,8 @@ def outlook_of(
     objectives: Objectives, level: PredictedLevel | None, workload: PlannedWorkload, confidence: Confidence
 ) -> tuple[ObjectiveOutlook, ...]:
     """One row for each bound the profile sets, in the profile's order; `level` is the one the objectives name."""
-    bounds = objectives.model_dump(exclude={"at_concurrency"}, exclude_none=True)
     rows = []
-    for name, bound in bounds.items():
+    for name, bound in objectives.bounds.items():
         predicted = None if level is None else predicted_value(name, level, workload)
         rows.append(_outlook(name, bound, predicted, confidence, level))
     return tuple(rows)

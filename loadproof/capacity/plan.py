@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from loadproof import catalog
-from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
+from loadproof.capacity.confidence import Confidence, confidence_of, less_sure, unverified_rows
 from loadproof.capacity.cost import HourlyCost, cost_of, with_expected
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
@@ -18,6 +18,7 @@ from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of,
 from loadproof.capacity.targets import DerivedValue, derived_values
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
 from loadproof.knee import MARGINAL_GAIN, Knee
+from loadproof.profiles.mixture import busiest_per_s, image_tokens_of
 from loadproof.profiles.schema import Profile
 from loadproof.usd import usd_per_million_tokens
 
@@ -86,6 +87,8 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
     """
     deployment, workload = planned_deployment(profile), workload or planned_workload(profile)
     memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns)
+    if profile.workload.images is not None:
+        confidence = less_sure(confidence, "pictures, whose encoder nobody planned")
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming
     fits = memory.fits != "no"
 
@@ -118,7 +121,7 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
         scaling=derived_values(profile),
         confidence=confidence,
-        notes=tuple(_notes(profile, deployment, cost, workload)),
+        notes=tuple(_notes(profile, deployment, cost, workload, at_objectives)),
     )
 
 
@@ -139,7 +142,11 @@ def _bindings(
 
 
 def _notes(
-    profile: Profile, deployment: PlannedDeployment, cost: HourlyCost, planned: PlannedWorkload
+    profile: Profile,
+    deployment: PlannedDeployment,
+    cost: HourlyCost,
+    planned: PlannedWorkload,
+    at_objectives: PredictedLevel | None,
 ) -> Iterator[str]:
     """What the figures leave out, in words, only where it applies to this profile."""
     workload, settings = profile.workload, profile.container and profile.container.settings
@@ -154,8 +161,15 @@ def _notes(
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
     if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
         yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
-    if workload.turns > 1:
+    if planned.turns > 1:
         yield _conversation(planned, deployment, profile.objectives.at_concurrency)
+    yield from _of_classes(planned, at_objectives)
+    if workload.arrivals.hours or workload.arrivals.days:
+        yield f"the curve knows no day: its busiest hour has {busiest_per_s(workload.arrivals):,.3g} requests/s"
+    if workload.images is not None:
+        yield image_note(profile)
+    if workload.dataset is not None:
+        yield "the dataset is not read: requests are of input_tokens and output_tokens"
     if deployment.quantization != "none":
         yield _format(deployment)
     if deployment.limits.scheduler == "dynamic":
@@ -230,8 +244,11 @@ def _speculative(deployment: PlannedDeployment, concurrency: int, workload: Plan
 
 
 def _conversation(workload: PlannedWorkload, deployment: PlannedDeployment, concurrency: int) -> str:
-    """What the figures of a conversation lean on."""
-    said = f"planned at the mean prompt of {workload.turns} turns, {workload.input_tokens:,} tokens with all before it"
+    """What the figures of sessions lean on."""
+    steps = f"up to {workload.turns} steps" if workload.varies else f"{workload.turns} turns"
+    said = f"planned at the mean prompt of {steps}, {workload.input_tokens:,} tokens with all before it"
+    if workload.paused:
+        said += f"; {concurrency:,} in flight are sessions held, those that pause included"
     if workload.history == "computed" or deployment.limits.scheduler != "chunked":
         return f"{said}; each turn computes its whole prompt: no cache of prompts is planned for this server"
     share = workload.kept_share(deployment, concurrency)
@@ -245,5 +262,27 @@ def _conversation(workload: PlannedWorkload, deployment: PlannedDeployment, conc
     )
     return (
         f"{said}; {share:.0%} of what came before is planned as in the cache at {concurrency:,} in flight{routed}; "
-        "no published measurement of conversations was fitted, and think time is left out"
+        "no published measurement of conversations was fitted"
     )
+
+
+def image_note(profile: Profile) -> str:
+    """What is planned of a workload's pictures."""
+    tokens = image_tokens_of(profile)
+    if tokens is None:
+        return "pictures cost nothing here: nobody told how many tokens this model makes of one"
+    return f"pictures are {tokens:,} prompt tokens of a session's first request; their encoder's time is left out"
+
+
+def _of_classes(workload: PlannedWorkload, level: PredictedLevel | None) -> Iterator[str]:
+    """What the twin says of the bounds that classes of the traffic have of their own."""
+    tails = dict(level.parts) if level is not None else {}
+    for one in workload.mixture.classes if workload.mixture is not None else ():
+        for name, bound in one.bounds:
+            metric, percentile, _ = name.split("_")
+            if one.name not in tails:
+                yield f"{name} of class {one.name} is not planned: only the twin knows classes apart"
+                continue
+            found = tails[one.name].at(metric, percentile.removeprefix("p"))
+            met = "meets" if found <= bound else "MISSES"
+            yield f"{name} of class {one.name} is predicted at {found:,.0f} ms: it {met} its {bound:,g} ms"

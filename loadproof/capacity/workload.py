@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import ceil, exp, inf, log, log1p, sqrt
-from statistics import NormalDist, mean
+from statistics import NormalDist
 from typing import Literal, Protocol, TypeAlias
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.memory import memory_fit
 from loadproof.families import FAMILIES
-from loadproof.profiles.checks.facts import most_tokens
-from loadproof.profiles.conversation import history_tokens, prompt_tokens
+from loadproof.profiles.mixture import most_of, planned_mixture_of
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
+from loadproof.sessions import Mixture, TokenCounts
 
 # Computed anew at each turn; kept by the copy that computed it; kept, and the next turn is led there.
 History: TypeAlias = Literal["computed", "kept", "followed"]
@@ -30,9 +30,10 @@ class PlannedWorkload:
     """Requests as they are planned: token counts at their means, `cached_tokens` of each prompt in the prefix cache.
 
     `staggered`: answers of spread lengths end at different times, so their prefills spread out too. `answers` is their
-    distribution, which percentiles of E2E follow; None: all are `output_tokens` long. Of a conversation of several
-    `turns` the prompt is the mean over them, `history_tokens` of it what came before, which a server may still have.
-    `replay` gives levels their percentiles.
+    distribution, which percentiles of E2E follow; None: all are `output_tokens` long. Of sessions of up to `turns`
+    steps the prompt is the mean over them, `history_tokens` of it what came before, which a server may still have;
+    `longest` is (prompt, history) of the longest step, `later_share` how many of all requests are no first ones.
+    `replay` gives levels their percentiles, and sessions their means.
     """
 
     input_tokens: int
@@ -43,7 +44,21 @@ class PlannedWorkload:
     turns: int = 1
     history_tokens: int = 0
     history: History = "computed"
+    longest: tuple[float, float] = (0.0, 0.0)
+    later_share: float = 0.0
+    mixture: Mixture | None = None
     replay: Replay | None = field(default=None, compare=False)
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody thinks, or a tool runs, between the steps of a session."""
+        return self.mixture is not None and self.mixture.mean(lambda one: one.pause_s) > 0
+
+    @property
+    def varies(self) -> bool:
+        """Whether sessions are not all of the same turns, one after another."""
+        found = self.mixture.classes if self.mixture is not None else ()
+        return len(found) > 1 or any(not one.is_chain or one.continues < 1 for one in found)
 
     @property
     def by_formula(self) -> PlannedWorkload:
@@ -61,20 +76,41 @@ class PlannedWorkload:
         here. Only a chunked scheduler is planned with a prefix cache.
         """
         kept_share = self.kept_share(deployment, concurrency)
-        cached = self.cached_tokens + round(kept_share * self.history_tokens)
-        cached = min(cached, self.input_tokens - 1) if deployment.limits.scheduler == "chunked" else 0
-        level = predict_level(
-            deployment,
-            self.input_tokens,
-            self.output_tokens,
-            concurrency,
-            staggered=self.staggered,
-            cached_tokens=cached,
-        )
+        cached = self.cached_tokens * (1 - kept_share * self.later_share) + kept_share * self.history_tokens
+        found = min(round(cached), self.input_tokens - 1) if deployment.limits.scheduler == "chunked" else 0
+        level = self._settled(deployment, concurrency, found)
         if level is None:
             return None
-        level = replace(level, ttft_last_ms=level.ttft_last_ms * self._longest_prefill(cached))
+        level = replace(level, ttft_last_ms=level.ttft_last_ms * self._longest_prefill(found))
         return level if self.replay is None else self.replay(deployment, level, kept_share)
+
+    def _settled(self, deployment: PlannedDeployment, sessions: int, cached: int) -> PredictedLevel | None:
+        """So many sessions, whose requests in flight are fewer while they pause, and more where they branch."""
+
+        def level(in_flight: int) -> PredictedLevel | None:
+            return predict_level(
+                deployment,
+                self.input_tokens,
+                self.output_tokens,
+                in_flight,
+                staggered=self.staggered,
+                cached_tokens=cached,
+            )
+
+        mixture = self.mixture
+        if mixture is None or mixture.in_flight(1.0, 1.0) == 1.0:  # one after another, and nobody pauses
+            return level(sessions)
+        least, most = 1, max(2, ceil(sessions * mixture.in_flight(1.0, inf)))
+        while most - least > 1:  # the more are in flight, the longer each takes, and the less the pauses weigh
+            middle = (least + most) // 2
+            tried = level(middle)
+            if tried is None:
+                return None
+            least, most = (
+                (middle, most) if mixture.in_flight(sessions, tried.e2e_ms / 1000) >= middle else (least, middle)
+            )
+        found = level(least)
+        return found and replace(found, concurrency=sessions)
 
     def kept_share(self, deployment: PlannedDeployment, concurrency: int) -> float:
         """The share of the history that a turn still finds in the cache of the copy that it comes to.
@@ -89,13 +125,12 @@ class PlannedWorkload:
         return min(1.0, room) * (1.0 if self.history == "followed" else met_again(self.turns, deployment.copies))
 
     def _longest_prefill(self, cached: int) -> float:
-        """The last turn's prompt tokens to compute over the mean's: percentiles of TTFT are those of long turns."""
+        """The longest step's prompt tokens to compute over the mean's: percentiles of TTFT are those of long ones."""
         if self.turns == 1:
             return 1.0
-        prompt = 2 * (self.input_tokens - (self.turns - 1) * self.output_tokens / 2) / (self.turns + 1)
-        last = prompt_tokens(self.turns, prompt, self.output_tokens)
-        kept = cached * history_tokens(self.turns, prompt, self.output_tokens) / max(1, self.history_tokens)
-        return max(1.0, (last - kept) / max(1.0, self.input_tokens - cached))
+        prompt, history = self.longest
+        kept = cached * history / max(1, self.history_tokens)
+        return max(1.0, (prompt - kept) / max(1.0, self.input_tokens - cached))
 
 
 def met_again(turns: int, copies: int) -> float:
@@ -118,40 +153,50 @@ def planned_workload(profile: Profile, container: Container | None = None) -> Pl
     """
     workload, container = profile.workload, container or profile.container
     settings = container.settings if container else None
-    caches = getattr(settings, "enable_prefix_caching", None) is True
-    return conversation_of(
-        workload.turns,
-        mean_tokens(workload.input_tokens),
-        mean_tokens(workload.output_tokens),
+    return planned_mixture(
+        planned_mixture_of(profile),
         history=_history(profile, container),
-        staggered=not isinstance(workload.output_tokens, int),
-        cached_tokens=workload.shared_prefix_tokens if caches else 0,
+        caches=getattr(settings, "enable_prefix_caching", None) is True,
         answers=None if isinstance(workload.output_tokens, int) else workload.output_tokens,
     )
 
 
-def conversation_of(
-    turns: int,
-    prompt: int,
-    answer: int,
-    *,
-    history: History,
-    staggered: bool,
-    cached_tokens: int,
-    answers: TokenDistribution | None = None,
+def planned_mixture(
+    mixture: Mixture, *, history: History, caches: bool, answers: TokenDistribution | None = None
 ) -> PlannedWorkload:
-    """Conversations of equal turns at their means; single requests are those of one turn."""
-    every = range(1, turns + 1)
+    """A mixture's requests at their means, each class and step as often as it is sent."""
+    rows = []  # (how often, prompt, history, answer, shared prefix), a step each
+    for share, one in zip(mixture.shares, mixture.classes, strict=True):
+        lengths = one.prompts(mean_of, mean_of)
+        for place, (prompt, before) in enumerate(lengths):
+            often = share * one.continues**place
+            rows.append((often, prompt, before, mean_of(one.steps[place].output_tokens), one.shared_prefix_tokens))
+    total = sum(row[0] for row in rows)
+
+    def mean(column: int) -> int:
+        return round(sum(row[0] * row[column] for row in rows) / total)
+
+    steps = [step for one in mixture.classes for step in one.steps]
+    longest = max(rows, key=lambda row: row[1])
     return PlannedWorkload(
-        input_tokens=round(mean(prompt_tokens(turn, prompt, answer) for turn in every)),
-        output_tokens=answer,
-        staggered=staggered,
-        cached_tokens=cached_tokens,
+        input_tokens=mean(1),
+        output_tokens=mean(3),
+        staggered=any(step.output_tokens.distribution != "fixed" for step in steps)
+        or len({row[3] for row in rows}) > 1,
+        cached_tokens=mean(4) if caches else 0,
         answers=answers,
-        turns=turns,
-        history_tokens=round(mean(history_tokens(turn, prompt, answer) for turn in every)),
+        turns=mixture.longest,
+        history_tokens=mean(2),
         history=history,
+        longest=(longest[1], longest[2]),
+        later_share=sum(row[0] for row in rows if row[2]) / total,
+        mixture=mixture,
     )
+
+
+def mean_of(counts: TokenCounts) -> int:
+    """The mean of a count as it is planned."""
+    return max(counts.minimum, round(counts.mean))
 
 
 def _history(profile: Profile, container: Container | None) -> History:
@@ -205,7 +250,9 @@ def tokens_at(counts: TokenDistribution, quantile: float) -> int:
 
 def longest_request_tokens(profile: Profile) -> int | None:
     """Prompt plus answer of the longest request the workload may send; None where a tail has no end."""
-    prompt, answer = most_tokens(profile.workload.input_tokens), most_tokens(profile.workload.output_tokens)
-    if prompt is None or answer is None:
-        return None
-    return round(prompt_tokens(profile.workload.turns, prompt, answer)) + answer
+    found = [
+        prompt + most_of(step.output_tokens)
+        for one in planned_mixture_of(profile).classes
+        for step, (prompt, _) in zip(one.steps, one.prompts(most_of, most_of), strict=True)
+    ]
+    return None if inf in found else round(max(found))

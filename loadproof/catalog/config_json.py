@@ -20,7 +20,7 @@ from loadproof.errors import InputError
 MOST_BYTES: Final = 1 << 20
 MOST: Final = {"num_hidden_layers": 10_000}  # whatever counts something else may go up to MOST_OF_ANY
 MOST_OF_ANY: Final = 1 << 31
-Keys = Mapping[str, Any]
+Keys = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

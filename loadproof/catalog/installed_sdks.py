@@ -78,7 +78,7 @@ def _model(folder: Path, service: str) -> dict[str, Any]:
     if not files:
         raise InputError(f"{folder / service}: no service model; install botocore")
     content = files[-1].read_bytes()
-    model: dict[str, Any] = json.loads(gzip.decompress(content) if files[-1].suffix == ".gz" else content)
+    model: dict[str, object] = json.loads(gzip.decompress(content) if files[-1].suffix == ".gz" else content)
     return model
 
 

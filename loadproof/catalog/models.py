@@ -14,13 +14,14 @@ from loadproof.catalog.readers import rows, table
 
 _ALIKE: Final = 0.5  # ratio of two names, below which one is no slip of the other
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-_TUNED: Final = re.compile(r"^meta-|-(instru?ct|chat|it|hf|base)\b")
-# How packed checkpoints end their names, and how they are stored; w4a16 packs as GPTQ does.
+_TUNED: Final = re.compile(r"^meta-|-(instru?ct|chat|it|hf|base|unsloth|bnb|[48]bit|(nv)?fp4|gguf)\b")
+# How checkpoints that were packed, or unpacked, end their names, and how they are stored; w4a16 packs as GPTQ does.
 _PACKED: Final = {
     re.compile(r"[-.](gptq(-int4|-4bit)?|(quantized\.)?w4a16)$", re.IGNORECASE): "gptq",
     re.compile(r"[-.]awq(-int4|-4bit)?$", re.IGNORECASE): "awq",
     re.compile(r"[-.]fp8(-dynamic|-static(-pertensor)?|-kv)?$", re.IGNORECASE): "fp8",
     re.compile(r"[-.](quantized\.)?(w8a8|int8)$", re.IGNORECASE): "int8",
+    re.compile(r"[-.]bf16$", re.IGNORECASE): "none",
 }
 
 
@@ -62,8 +63,8 @@ def model_ids() -> tuple[str, ...]:
 
 
 def _published_as(model_id: str) -> str:
-    """The listed id of the same name, where packers publish under their own."""
-    if any(candidate in model_ids() for candidate in _same_shape(model_id)):
+    """The listed id of the same name, where packers publish under their own; a name without a publisher is nobody's."""
+    if "/" not in model_id or any(candidate in model_ids() for candidate in _same_shape(model_id)):
         return model_id
     names = {listed.partition("/")[2].casefold(): listed for listed in model_ids()}
     wanted = (name.casefold() for name in _same_shape(model_id.rpartition("/")[2]))
@@ -71,13 +72,15 @@ def _published_as(model_id: str) -> str:
 
 
 def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
-    """Listed ids whose names are like that of `model_id`: first those with most of its numbers (release, size)."""
+    """Listed ids whose names are like that of `model_id`: first those with most of its numbers (release, size); the
+    family's name counts as one and a half."""
     wanted = _bare(model_id)
-    numbers = set(_NUMBER.findall(wanted))
+    numbers, family = set(_NUMBER.findall(wanted)), _family(wanted)
 
-    def unlike(listed: str) -> tuple[int, float]:
+    def unlike(listed: str) -> tuple[float, float]:
         name = _bare(listed)
-        return -len(numbers & set(_NUMBER.findall(name))), -difflib.SequenceMatcher(None, wanted, name).ratio()
+        shared = len(numbers & set(_NUMBER.findall(name))) + 1.5 * (family == _family(name))
+        return -shared, -difflib.SequenceMatcher(None, wanted, name).ratio()
 
     ordered = sorted((unlike(listed), listed) for listed in model_ids())
     return tuple(listed for (_, same), listed in ordered if -same >= _ALIKE)[:most]
@@ -88,14 +91,21 @@ def _bare(model_id: str) -> str:
     return _TUNED.sub("", model_id.rpartition("/")[2].casefold())
 
 
+def _family(bare: str) -> str:
+    """`llama` of `llama-3.2-8b`: the letters that a name begins with."""
+    return bare[: len(bare) - len(bare.lstrip("abcdefghijklmnopqrstuvwxyz"))]
+
+
 def is_gated(model_id: str) -> bool:
     """True for families whose every model asks for its licence on the hub."""
-    return model_id.startswith(("meta-llama/", "google/gemma-", "google/codegemma-"))
+    return model_id.startswith(
+        ("meta-llama/", "google/gemma-", "google/codegemma-", "CohereLabs/c4ai-", "CohereLabs/aya-expanse-")
+    )
 
 
 def _same_shape(model_id: str) -> Iterable[str]:
     yield model_id
-    for suffix in ("-Instruct", "-instruct", "-chat-hf", "-Instruct-hf", "-it"):
+    for suffix in ("-Instruct", "-instruct", "-chat-hf", "-Instruct-hf", "-Chat", "-chat", "-it"):
         if model_id.endswith(suffix):
             stem = model_id.removesuffix(suffix)
             yield stem

@@ -11,9 +11,9 @@ import typer
 from rich import box
 from rich.table import Table
 
+from loadproof.bench.compare.between_runs import KeptRun
+from loadproof.bench.compare.regression import Comparison, compare_runs, read_run
 from loadproof.bench.evidence.repeats import kept_with
-from loadproof.bench.judge.between_runs import KeptRun
-from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
 from loadproof.bench.report.brief import brief_of_runs
 from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
 from loadproof.cli.options import TextOrJson

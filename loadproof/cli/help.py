@@ -8,6 +8,8 @@ from typing import Final, Literal
 from typer._click import Context, HelpFormatter  # Typer carries its own Click
 from typer.core import TyperCommand, TyperGroup
 
+from loadproof.cli.plain_values import read_plainly
+
 Group = Literal["Set up", "Predict", "Provision", "Prove", "Review"]
 GROUPS: Final[tuple[Group, ...]] = ("Set up", "Predict", "Provision", "Prove", "Review")
 EXAMPLES: Final = {
@@ -123,6 +125,10 @@ class VerbCommand(TyperCommand):
     """A verb: options by their headings, those without one under *Options*, and its examples."""
 
     context_class = VerbContext
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        read_plainly(self.params)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         headings: dict[str, list[tuple[str, str]]] = {}

@@ -77,7 +77,12 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)
-        return name, verb(name) if name else None, rest
+        command = verb(name) if name else None
+        if not gc.isenabled():  # by `main`: a test's process is left as it is
+            gc.freeze()
+            gc.set_threshold(100_000, 20, 100)
+            gc.enable()
+        return name, command, rest
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         for group, lines in by_group({name: (verb.group, verb.line) for name, verb in VERBS.items()}):
@@ -126,8 +131,8 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Pydantic would read every installed package's metadata in search of plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # What is imported stays: to walk it again and again on the way is a tenth of a short run's start.
-    gc.set_threshold(10_000)
+    # What is imported stays: to walk it again and again, at the exit too, is a tenth and more of a short run.
+    gc.disable()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -69,7 +69,7 @@ def _heading(group: Any, name: str) -> str | None:
     return getattr(first, "HEADING", None)
 
 
-def _under(heading: str | None, hint: Any) -> Any:
+def _under(heading: str | None, hint: object) -> object:
     """The same option, shown under a heading."""
     kind, *said = get_args(hint)
     option = copy(said[0])

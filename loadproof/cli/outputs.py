@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import orjson
 import typer
 
 from loadproof.bench.document import FILE_NAME, Summary
-from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
-from loadproof.bench.judge.run import RunResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.output.console import print_result
-from loadproof.bench.output.exports import to_csv, to_junit
-from loadproof.bench.output.markdown import to_markdown
 from loadproof.bench.plan import read_plan
 from loadproof.cli.options import Format
 from loadproof.cli.pictures import ENDINGS, browser_for, write_page
-from loadproof.cli.printing import cannot_write, no_place, print_json, say, write_file
+from loadproof.cli.printing import cannot_write, no_place, print_json, say
 from loadproof.errors import ExitCode, InputError
 from loadproof.terminal import Terminal
+
+if TYPE_CHECKING:
+    from loadproof.bench.compare.regression import Comparison
 
 Tolerance = Annotated[float, typer.Option(min=0, max=10, help="change that counts as none (0.05 is 5%)")]
 
@@ -64,19 +64,17 @@ class Outputs:
         """The run in `folder` against the earlier one; None where none was named. Raises InputError."""
         if self.against is None:
             return None
-        from loadproof.bench.evidence.repeats import kept_with  # noqa: PLC0415  brings pydantic along
+        from loadproof.cli.further import compared_runs  # noqa: PLC0415  brings pydantic along
 
-        kept = kept_with((self.against, folder))
-        return compare_runs(read_run(self.against), read_run(folder), self.tolerance, kept=kept)
+        return compared_runs(self.against, folder, self.tolerance)
 
     def write(self, summary: Summary, comparison: Comparison | None) -> None:
         """Write the files that were asked for. Raises InputError for a place that cannot be written."""
-        if self.junit is not None:
-            write_file(self.junit, to_junit(summary, comparison), "--junit")
-        if self.csv is not None:
-            write_file(self.csv, to_csv(summary), "--csv")
-        if self.markdown is not None:
-            write_file(self.markdown, to_markdown(summary, comparison), "--markdown")
+        if self.junit is None and self.csv is None and self.markdown is None:
+            return
+        from loadproof.cli.further import write_files  # noqa: PLC0415  as above
+
+        write_files(summary, comparison, junit=self.junit, csv=self.csv, markdown=self.markdown)
 
 
 def show(result: RunResult, outputs: Outputs, format: Format, *, tables: bool = True) -> ExitCode:

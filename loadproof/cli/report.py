@@ -9,7 +9,7 @@ import typer
 
 from loadproof.bench.evidence.document import mismatches
 from loadproof.bench.evidence.standing import standing_of, stored_run
-from loadproof.bench.judge.run import shown_again
+from loadproof.bench.judging import shown_again
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
 from loadproof.cli.printing import say

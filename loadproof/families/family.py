@@ -108,13 +108,15 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal(Generic[C]):
-    """A numbered check of one family's containers (docs/checks.md)."""
+    """A numbered check of one family's containers (docs/checks.md). `stops`: the server does not start; else it
+    ignores what contradicts."""
 
     code: str
     title: str
     reason: str
     mend: str
     check: Callable[[C], Iterator[Contradiction]]
+    stops: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,7 @@ FAMILY = ContainerFamily(
             reason="LMI batches continuously (rolling) or by time (dynamic); fields of the other kind are ignored.",
             mend="Use batch_size and max_batch_delay_ms with rolling_batch: disable, max_rolling_batch_* otherwise.",
             check=_batching,
+            stops=False,
         ),
         Refusal(
             code="LP233",

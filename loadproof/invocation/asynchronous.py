@@ -13,6 +13,7 @@ import asyncio
 import re
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Protocol, Unpack
 
 import orjson
@@ -171,14 +172,15 @@ class _Accepted:
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self.status, self.headers = status, headers
 
-    def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
-        self.body += data
+    def on_bodies(self, arrived_ns: Sequence[int], read_ns: Sequence[int], bodies: Sequence[bytes]) -> bool:
+        self.body += b"".join(bodies)
+        return False
 
 
 def _hand_over(receiver: Receiver, status: int, headers: dict[str, str], body: bytes) -> None:
     now_ns = time.perf_counter_ns()
     receiver.on_head(status, headers)
-    receiver.on_body(now_ns, now_ns, body)
+    receiver.on_bodies((now_ns,), (now_ns,), (body,))
 
 
 async def _set_within(event: asyncio.Event, limit_s: float) -> bool:

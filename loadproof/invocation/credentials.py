@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.invocation.local_cloud import local_keys
 from loadproof.invocation.sigv4 import Credentials
 
@@ -63,8 +64,7 @@ def from_environment(endpoint_url: str | None, profile_name: str | None = None) 
         return fixed(local)
     if profile_name is None and (plain := _from_variables()) is not None:
         return fixed(plain)
-    from botocore import exceptions, session  # noqa: PLC0415  a sender comes up without botocore
-
+    exceptions, session = sdk("botocore.exceptions"), sdk("botocore.session")
     try:
         found: Any = session.Session(profile=profile_name).get_credentials()
     except exceptions.BotoCoreError as error:

@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.invocation.credentials import boto3_keys, is_loopback
 
 Client = Any  # boto3's: made of AWS's service models when it is asked for
@@ -118,17 +116,17 @@ def aws_client(
     connect_timeout_s: float = 10,
     read_timeout_s: float = 30,
     connections: int = 10,
-    session: boto3.Session | None = None,
+    session: Any = None,
 ) -> Client:
     """A boto3 client that tries once; with a local cloud's own keys there.
 
-    `region` None: the environment's. `session`: one that makes several clients, and reads what they share once.
+    `region` None: the environment's. `session`: boto3's, for several clients that share what it reads.
     Raises InputError for a URL that is none, CouldNotRunError.
     """
     try:
-        session = session or boto3.Session(region_name=region)
+        session = session or sdk("boto3").Session(region_name=region)
         here = endpoint_url is not None and is_loopback(endpoint_url)
-        config = Config(
+        config = sdk("botocore.config").Config(
             retries={"total_max_attempts": 1},
             connect_timeout=connect_timeout_s,
             read_timeout=read_timeout_s,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from functools import lru_cache
 
@@ -63,14 +65,8 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> bytes:
         """Body bytes in `data`, without any framing. Raises HttpProtocolFault."""
-        if self._state is _AT_CHUNK and not self._rest and data.endswith(b"\r\n"):
-            # A token's usual read is one whole chunk; a load generator spends its time here.
-            end = data.find(b"\r\n", 0, _USUAL_SIZE_LINE_BYTES)
-            if end > 0 and 0 < _usual_size(data[:end]) == len(data) - end - 4:
-                return data[end + 2 : -2]
-            body = _whole_chunks(data)
-            if body is not None:
-                return body
+        if self.between_chunks and (body := _whole_chunks(data)) is not None:
+            return body
         if self._rest:
             data, self._rest = self._rest + data, b""
         position, size = 0, len(data)
@@ -100,6 +96,23 @@ class ResponseReader:
                     break
                 position = advanced
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    @property
+    def between_chunks(self) -> bool:
+        """Then no read of 4 bytes and more ends the body, but one that ends with an empty line."""
+        return self._state is _AT_CHUNK and not self._rest
+
+    def usual_bodies(self, reads: Sequence[bytes]) -> list[bytes]:
+        """A short cut: body bytes of the first reads, as many as are whole chunks; `feed` the next one."""
+        bodies: list[bytes] = []
+        if self.between_chunks:
+            with suppress(HttpProtocolFault):  # which is for `feed` to find
+                for data in reads:
+                    body = _whole_chunks(data)
+                    if body is None:
+                        break
+                    bodies.append(body)
+        return bodies
 
     def end_of_input(self) -> None:
         """The peer closed in order. Raises TruncatedStreamError unless that is how this body ends."""
@@ -199,6 +212,9 @@ def _parse_head(head: bytes) -> tuple[bytes, int, dict[str, str]]:
 
 def _whole_chunks(data: bytes) -> bytes | None:
     """The body in `data` where it is whole chunks with something in them, as nearly every read is; else None."""
+    end = data.find(b"\r\n", 0, _USUAL_SIZE_LINE_BYTES)  # of a token's: one chunk
+    if end > 0 and data.endswith(b"\r\n") and 0 < _usual_size(data[:end]) == len(data) - end - 4:
+        return data[end + 2 : -2]
     pieces, position, size = [], 0, len(data)
     while position < size:
         end = data.find(b"\r\n", position, position + _USUAL_SIZE_LINE_BYTES)

@@ -6,6 +6,7 @@ import time
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import sub
 from typing import NamedTuple
 
 from loadproof.invocation.budgets import LINE_OVERHEAD_BYTES, MOST_BODY_BYTES, MOST_ERROR_BYTES, Allowance, Memory
@@ -31,7 +32,6 @@ from loadproof.invocation.sockets import ClockNs
 from loadproof.invocation.transports import Transport, Unwrapper
 
 _ONE = array("q", [1])
-_READS_AT_ONCE = 64  # half a second of a usual stream, and at most 2 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Invoker:
             completion, outcome = answer.complete(codec)
         except InvocationFault as fault:
             refused = answer.refusal() if isinstance(fault, BudgetFault) else None
-            outcome = refused or outcome_of_fault(answer.fault_read_before() or fault, answer.status)
+            outcome = refused or outcome_of_fault(fault, answer.status)
         finally:
             answer.let_go()
             self._under_way.discard(answer)
@@ -138,6 +138,7 @@ class Invoker:
 
     def under_way(self) -> list[UnderWay]:
         """All requests that were sent and have not ended."""
+        self._transport.hand_over()
         return [answer.so_far() for answer in self._under_way if answer.sent_ns is not None]
 
     def cancel_all(self) -> None:
@@ -181,9 +182,6 @@ class _Answer:
         "_error_type",
         "_location",
         "_look_at_bytes",
-        "_read_arrived_ns",
-        "_read_lag_ns",
-        "_reads",
         "_received_bytes",
         "_retry_after",
         "_text_bytes",
@@ -215,8 +213,6 @@ class _Answer:
         self.arrival_tokens = array("q")
         self.read_lag_ns = array("q")
         self.text_length = 0
-        self._reads: list[bytes] = []  # not decoded yet
-        self._read_arrived_ns, self._read_lag_ns = array("q"), array("q")
         self.texts: list[str] | None = None
         self.thoughts: list[str] = []
 
@@ -233,27 +229,19 @@ class _Answer:
         elif (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
             raise HttpProtocolFault(f"the answer is encoded as `{encoding[:40]}`, though only identity was accepted")
 
-    def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
-        self.last_byte_ns = arrived_ns
-        self._received_bytes += len(data)
+    def on_bodies(self, arrived_ns: Sequence[int], read_ns: Sequence[int], bodies: Sequence[bytes]) -> bool:
+        """A first token is not kept waiting."""
+        self.last_byte_ns = arrived_ns[-1]
+        self._received_bytes += sum(map(len, bodies))
         decoder = self._decoder
         if decoder is None:
-            self._keep_body(data)
-            return
-        self._reads.append(data)
-        self._read_arrived_ns.append(arrived_ns)
-        self._read_lag_ns.append(read_ns - arrived_ns)
-        # Going through one answer's state once for many reads, not once for each, is what lets one core keep up with a
-        # thousand streams. A first token and what may be an error are not kept waiting.
-        if (
-            len(self._reads) >= _READS_AT_ONCE
-            or not self.arrival_ns
-            or data.find(b"rror") >= 0  # `in` costs bytes an exception inside
-            or data.find(b"xception") >= 0
-        ):
-            self._decode(decoder)
+            for body in bodies:
+                self._keep_body(body)
+            return False
+        self._decode(decoder, bodies, arrived_ns, [*map(sub, read_ns, arrived_ns)])
         if self._received_bytes > self._look_at_bytes:
             self._look(decoder)
+        return bool(self.arrival_ns)
 
     def _keep_body(self, data: bytes) -> None:
         self._allowance.take(self._received_bytes)
@@ -268,7 +256,6 @@ class _Answer:
     def _look(self, decoder: StreamDecoder) -> None:
         """See what is really kept of all that came, and have it granted. Raises BudgetFault."""
         self._allowance.take(self._received_bytes)
-        self._decode(decoder)
         unwrapped = 0 if self._unwrapper is None else self._unwrapper.kept_bytes
         kept_bytes = decoder.kept_bytes + unwrapped + self._text_bytes
         self._allowance.keep(kept_bytes)
@@ -278,9 +265,9 @@ class _Answer:
         """Nothing of it is kept any more."""
         self._allowance.keep(0)
 
-    def _decode(self, decoder: StreamDecoder) -> None:
-        reads, arrived_ns, lag_ns = self._reads, self._read_arrived_ns, self._read_lag_ns
-        self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
+    def _decode(
+        self, decoder: StreamDecoder, reads: Sequence[bytes], arrived_ns: Sequence[int], lag_ns: Sequence[int]
+    ) -> None:
         unwrapper, at = self._unwrapper, 0
         while at < len(reads) and len(self.arrival_ns) <= self._allowance.events:
             if unwrapper is None:
@@ -288,7 +275,7 @@ class _Answer:
                 break
             parts, of = unwrapper.usual_parts(reads, at)
             if parts:
-                self._take(decoder, parts, [arrived_ns[read] for read in of], [lag_ns[read] for read in of])
+                self._take(decoder, parts, _times(arrived_ns, of), _times(lag_ns, of))
                 at = of[-1] + 1
             else:
                 for part in unwrapper.feed(reads[at]):
@@ -307,8 +294,8 @@ class _Answer:
                 self._take_unusual(decoder.feed(parts[at]), arrived_ns[at], lag_ns[at])
                 at += 1
                 continue
-            self.arrival_ns.extend([arrived_ns[part] for part in of])
-            self.read_lag_ns.extend([lag_ns[part] for part in of])
+            self.arrival_ns.extend(_times(arrived_ns, of))
+            self.read_lag_ns.extend(_times(lag_ns, of))
             self.arrival_tokens.extend(_ONE * len(of))
             self.text_length += sum(map(len, texts))
             if self.texts is not None:
@@ -333,21 +320,10 @@ class _Answer:
         self._text_bytes += len(said) + len(thought) + LINE_OVERHEAD_BYTES
 
     def so_far(self) -> UnderWay:
-        """Reads that are not decoded yet count as a token each."""
         assert self.sent_ns is not None
-        arrived = self._read_arrived_ns or self.arrival_ns
-        first_ns = self.arrival_ns[0] if self.arrival_ns else None
-        tokens = len(self.arrival_ns) + len(self._reads)
-        return UnderWay(self.sent_ns, first_ns, arrived[-1] if first_ns is not None else None, tokens)
-
-    def fault_read_before(self) -> InvocationFault | None:
-        """Decode what is left of an answer that was cut off; the fault in it, which came before the cut."""
-        try:
-            if self._decoder is not None:
-                self._decode(self._decoder)
-        except InvocationFault as fault:
-            return fault
-        return None
+        arrivals = self.arrival_ns
+        first_ns, last_ns = (arrivals[0], arrivals[-1]) if arrivals else (None, None)
+        return UnderWay(self.sent_ns, first_ns, last_ns, len(arrivals))
 
     @property
     def refused(self) -> bool:
@@ -363,8 +339,6 @@ class _Answer:
     def complete(self, codec: Codec) -> tuple[Completion | None, Outcome]:
         """What the whole answer amounts to. Raises InvocationFault."""
         assert self.status is not None
-        if self._decoder is not None:
-            self._decode(self._decoder)
         if refusal := self.refusal():
             return None, refusal
         if self._decoder is None:
@@ -374,6 +348,13 @@ class _Answer:
                 self._unwrapper.finish()
             completion = self._decoder.finish()
         return completion, _judge(completion, self.status)
+
+
+def _times(times: Sequence[int], of: Sequence[int]) -> Sequence[int]:
+    """The time of each place in `of`, which rises."""
+    if len(of) == len(times) == of[-1] + 1:  # every one once
+        return times
+    return [times[place] for place in of]
 
 
 def _text(answer: _Answer, completion: Completion | None) -> str | None:

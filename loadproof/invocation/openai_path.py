@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 from loadproof.errors import InputError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.invocation.connections import Receiver, Timeouts
 from loadproof.invocation.sigv4 import Credentials
 from loadproof.invocation.transports import Reach, SageMakerTransport, Unwrapper, bearer, request_bytes
@@ -73,13 +74,11 @@ def bearer_token(keys: Credentials, region: str, lifetime_s: int = LONGEST_S) ->
     It is a signed URL of the action CallWithBearerToken in base64, as `sagemaker.core.token_generator` makes it
     (sagemaker-core 2.27). Whoever holds it may invoke: keep it out of logs. Raises InputError.
     """
-    from botocore import auth, awsrequest, credentials  # noqa: PLC0415  a sender comes up without botocore
-
     if not 1 <= lifetime_s <= LONGEST_S:
         raise InputError(f"bearer token of {lifetime_s} s: expected 1 to {LONGEST_S}")
     action = {"Action": "CallWithBearerToken"}
-    request = awsrequest.AWSRequest("POST", f"https://{_HOST}/", headers={"host": _HOST}, params=action)
-    signing = credentials.Credentials(keys.access_key, keys.secret_key, keys.token)
-    auth.SigV4QueryAuth(signing, "sagemaker", region, expires=lifetime_s).add_auth(request)
+    request = sdk("botocore.awsrequest").AWSRequest("POST", f"https://{_HOST}/", headers={"host": _HOST}, params=action)
+    signing = sdk("botocore.credentials").Credentials(keys.access_key, keys.secret_key, keys.token)
+    sdk("botocore.auth").SigV4QueryAuth(signing, "sagemaker", region, expires=lifetime_s).add_auth(request)
     url = f"{request.url.removeprefix('https://')}&Version=1"
     return f"sagemaker-api-key-{b64encode(url.encode()).decode()}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError
 from loadproof.invocation.credentials import is_loopback
 from loadproof.invocation.endpoints import aws_client
 from loadproof.invocation.s3_uri import S3_URI

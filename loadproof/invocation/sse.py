@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import orjson
@@ -15,8 +15,11 @@ from loadproof.wire.lines import Lines
 class Splitter(Protocol):
     """Cuts a stream into the payloads it carries; how the stream is chunked makes no difference."""
 
-    def usual_payloads(self, data: bytes) -> list[bytes] | None:
-        """A short cut: the payloads of `data` where all come whole and as nearly every token does; None: `feed` it."""
+    def usual_payloads(self, parts: Sequence[bytes], at: int) -> tuple[list[bytes], list[int]]:
+        """A short cut: the payloads of the parts from `at` on, and of which part each is.
+
+        It ends before the first part whose payloads do not all come whole and as nearly every token does: `feed` it.
+        """
         ...
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -49,18 +52,31 @@ class ServerSentEvents:
         self._first = True
         self.framed = False  # was there any `data:` field, or bare lines only?
 
-    def usual_payloads(self, data: bytes) -> list[bytes] | None:
+    def usual_payloads(self, parts: Sequence[bytes], at: int) -> tuple[list[bytes], list[int]]:
         """Of events that are `data:…` and an empty line each, from the start of a line."""
-        if not data.startswith(b"data:") or not data.endswith(b"\n\n") or data.find(b"\r") >= 0:
-            return None
+        payloads: list[bytes] = []
+        of: list[int] = []
         if self._data or self._error or not self._lines.at_line_start():
-            return None
-        field = b"data: " if data[5] == 0x20 else b"data:"
-        payloads = data[len(field) : -2].split(b"\n\n" + field)
-        if data.count(b"\n") != 2 * len(payloads):
-            return None
-        self._first, self.framed = False, True
-        return payloads
+            return payloads, of
+        field = b"data: " if parts[at][5:6] == b" " else b"data:"
+        start = len(field)
+        for number in range(at, len(parts)):
+            part = parts[number]
+            if not part.startswith(field) or part.find(b"\r") >= 0 or (start == 5 and part[5:6] == b" "):
+                break
+            end = len(part) - 2
+            if part.find(b"\n") == end and part[-1] == 0x0A:
+                payloads.append(part[start:end])
+                of.append(number)
+                continue
+            several = part[start:end].split(b"\n\n" + field)
+            if not part.endswith(b"\n\n") or part.count(b"\n") != 2 * len(several):
+                break
+            payloads += several
+            of += [number] * len(several)
+        if payloads:
+            self._first, self.framed = False, True
+        return payloads, of
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         for line in self._lines.feed(data):
@@ -114,12 +130,22 @@ class JsonLines:
     def __init__(self) -> None:
         self._lines = Lines(PayloadError)
 
-    def usual_payloads(self, data: bytes) -> list[bytes] | None:
+    def usual_payloads(self, parts: Sequence[bytes], at: int) -> tuple[list[bytes], list[int]]:
         """Of whole lines that begin as objects do."""
-        if data[:1] != b"{" or data[-1:] != b"\n" or data.find(b"\r") >= 0 or not self._lines.at_line_start():
-            return None
-        lines = data[:-1].split(b"\n")
-        return [line.strip() for line in lines] if all(line[:1] == b"{" for line in lines) else None
+        payloads: list[bytes] = []
+        of: list[int] = []
+        if not self._lines.at_line_start():
+            return payloads, of
+        for number in range(at, len(parts)):
+            part = parts[number]
+            if part[:1] != b"{" or part[-1:] != b"\n" or part.find(b"\r") >= 0:
+                break
+            lines = part[:-1].split(b"\n")
+            if not all(line[:1] == b"{" for line in lines):
+                break
+            payloads += [line.strip() for line in lines]
+            of += [number] * len(lines)
+        return payloads, of
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         yield from filter(None, map(_bare, self._lines.feed(data)))

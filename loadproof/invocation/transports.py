@@ -59,6 +59,10 @@ class Transport(Protocol):
         """Open connections ahead of the first requests. Raises InvocationFault."""
         ...
 
+    def hand_over(self) -> None:
+        """Give the receivers all that was read."""
+        ...
+
     def cancel_all(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -87,6 +91,9 @@ class PooledTransport:
 
     async def warm(self, count: int, timeouts: Timeouts) -> None:
         await self._pool.warm(count, timeouts)
+
+    def hand_over(self) -> None:
+        self._pool.hand_over()
 
     def cancel_all(self) -> None:
         self._pool.cancel_all()

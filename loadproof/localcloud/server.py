@@ -17,12 +17,13 @@ from pathlib import Path
 import psutil
 from aiohttp import web
 
+from loadproof.localcloud.account.objects import StoredObjects
 from loadproof.localcloud.bedrock import BedrockRuntime
 from loadproof.localcloud.bedrock.faults import ParameterFaults
 from loadproof.localcloud.bedrock.metrics import Metrics
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.moto_host import start_moto
-from loadproof.localcloud.controlplane.plane import ControlPlane, parameter_value, stored_object
+from loadproof.localcloud.controlplane.plane import ControlPlane, parameter_value
 from loadproof.localcloud.controlplane.sagemaker import Timing
 from loadproof.localcloud.front import MAX_BODY_BYTES, Front
 from loadproof.localcloud.queue import QueuePoller
@@ -31,9 +32,9 @@ from loadproof.localcloud.runtime import Runtime
 from loadproof.localcloud.runtime.outside import Aws
 from loadproof.localcloud.seal.gate import Gate
 from loadproof.localcloud.seal.keys import CloudKeys
-from loadproof.localcloud.seal.sandbox import sandbox_kind
 from loadproof.localcloud.seal.signature import Verifier
 from loadproof.localcloud.state import CloudOptions, CloudState
+from loadproof.walls.sandbox import sandbox_kind
 
 log = logging.getLogger("loadproof.localcloud")
 _PARENT_POLL_S = 0.5
@@ -116,7 +117,7 @@ def _services(
         region=options.region,
         backend_url=options.backend,
         outside=Aws(plane.client),
-        stored_object=partial(stored_object, options.account),
+        stored=StoredObjects(options.account),
         now_s=clock.now_s,
     )
     plane.startable = runtime.check_startable

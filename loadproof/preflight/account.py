@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
-
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError, HTTPClientError
 from loadproof.invocation.endpoints import Client
 from loadproof.preflight.rights import READS
 from loadproof.wire.documents import Document, Json

@@ -8,10 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from botocore.exceptions import ConnectionError as UnreachedError
-from botocore.exceptions import HTTPClientError
-
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.aws_errors import HTTPClientError, UnreachedError
 from loadproof.invocation.endpoints import Client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account, UnseenError
 from loadproof.preflight.collect import Deployments, needs_of

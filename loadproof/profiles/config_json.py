@@ -1,5 +1,5 @@
-"""`model.config_json:` names a Hugging Face config.json; reading puts the architecture it describes in its place, and
-where the profile does not say it, the checkpoint's quantization.
+"""`model.config_json:` names a Hugging Face config.json, `model.base:` a model of the catalog; reading puts the shape
+that it describes in its place as `architecture`; of a file also the quantization, where the profile says none.
 
 Whatever follows (checks, plan, stacks, the profile's hash) sees the same profile as with `architecture` written out.
 The file must lie inside the profile root, as parents do: nothing else is ever opened or quoted.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
-from loadproof.catalog import Architecture
+from loadproof.catalog import Architecture, architecture, near_models
 from loadproof.catalog.config_json import read_config_json
 from loadproof.errors import InputError
 from loadproof.profiles.inheritance import profile_root
@@ -20,13 +20,14 @@ from loadproof.profiles.schema.model import ARCHITECTURE_KEYS
 from loadproof.profiles.secrets import shown
 from loadproof.profiles.tree import Entry, Items, Map, Mark, Node, Path, Problems, Scalar, Unusable
 
-KEY: Final = "config_json"
+FILE: Final = "config_json"
+BASE: Final = "base"
 SHAPE: Final = "architecture"
 QUANTIZATION: Final = "quantization"
 
 
 def with_config_json(tree: Node | None, file: FilePath, problems: Problems) -> Node | None:
-    """`tree` with every model's `config_json` replaced by the `architecture` it describes."""
+    """`tree` with every model's `config_json` or `base` replaced by the `architecture` it describes."""
     if not isinstance(tree, Map):
         return tree
     entries = dict(tree.entries)
@@ -48,33 +49,54 @@ def _component(node: Node, file: FilePath, problems: Problems, path: Path) -> No
 
 def _model(entry: Entry, file: FilePath, problems: Problems, path: Path) -> Entry:
     model = entry.node
-    given = model.entries.get(KEY) if isinstance(model, Map) else None
+    if not isinstance(model, Map):
+        return entry
     # What is no text is for the schema to refuse, and null is as good as nothing.
-    if given is None or not isinstance(model, Map) or not isinstance(given.node, Scalar):
+    named = {key: given for key in (FILE, BASE) if (given := _text_at(model, key)) is not None}
+    if not named:
         return entry
-    if not isinstance(given.node.value, str):
-        return entry
-    entries = {key: value for key, value in model.entries.items() if key != KEY}
-    mark, shape = given.node.mark, _shape(given.node, given.node.value, model, file, problems, (*path, KEY))
-    entries[SHAPE] = Entry(given.key_mark, Unusable(mark) if shape is None else _map_of(_override_of(shape), mark))
-    if shape is not None and shape.quantization != "none":
+    key, node = next(iter(named.items()))
+    entries = {name: value for name, value in model.entries.items() if name not in named}
+    beside = ", ".join(f"`{name}`" for name in (*list(named)[1:], SHAPE) if _is_written(model.entries.get(name)))
+    mark, shape = node.mark, _shape(node, key, beside, file, problems, (*path, key))
+    entries[SHAPE] = Entry(
+        model.entries[key].key_mark, Unusable(mark) if shape is None else _map_of(_override_of(shape), mark)
+    )
+    if key == FILE and shape is not None and shape.quantization != "none":
         stored = _map_of({QUANTIZATION: shape.quantization}, mark).entries
         entries = {**stored, **entries}  # what the profile says itself goes first
     return Entry(entry.key_mark, Map(model.mark, entries))
 
 
-def _shape(node: Scalar, name: str, model: Map, file: FilePath, problems: Problems, path: Path) -> Architecture | None:
-    """What the file describes; None after reporting why not."""
+def _text_at(model: Map, key: str) -> Scalar | None:
+    entry = model.entries.get(key)
+    return entry.node if entry and isinstance(entry.node, Scalar) and isinstance(entry.node.value, str) else None
+
+
+def _is_written(entry: Entry | None) -> bool:
+    return entry is not None and not (isinstance(entry.node, Scalar) and entry.node.value is None)
+
+
+def _shape(node: Scalar, key: str, beside: str, file: FilePath, problems: Problems, path: Path) -> Architecture | None:
+    """What the file or the catalog describes; None after reporting why not."""
+    name = str(node.value)
     try:
-        written = model.entries.get(SHAPE)
-        if written is not None and not (isinstance(written.node, Scalar) and written.node.value is None):
-            raise InputError("stands beside `architecture`; keep one of the two (null removes a parent's)")
-        found_file = _inside(name, FilePath(node.mark.file), profile_root(file), path)
-        return _read(found_file, shown(name, path))
+        if beside:
+            raise InputError(f"stands beside {beside}; keep one of them (null removes a parent's)")
+        if key == BASE:
+            return _of_catalog(name, shown(name, path))
+        return _read(_inside(name, FilePath(node.mark.file), profile_root(file), path), shown(name, path))
     except InputError as error:
-        found, _, mend = str(error).partition("; ")
-        problems.add(node.mark, "LP015", path, found, mend)
+        said, _, mend = str(error).partition("; ")
+        problems.add(node.mark, "LP015", path, said, mend)
         return None
+
+
+def _of_catalog(name: str, seen: str) -> Architecture:
+    if (shape := architecture(name)) is not None:
+        return shape
+    near = ", ".join(near_models(name))
+    raise InputError(f"the catalog does not know `{seen}`; use {near or 'one of `loadproof catalog list models`'}")
 
 
 def _map_of(values: Mapping[str, int | float | str], mark: Mark) -> Map:

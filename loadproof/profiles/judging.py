@@ -9,7 +9,6 @@ from loadproof.profiles.schema import Objectives, Profile
 from loadproof.sizing import requests_for
 
 _PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
-_COUNTED: Final = ("at_concurrency", "error_rate_max")  # no estimates
 
 
 def requests_to_judge(profile: Profile) -> int | None:
@@ -19,12 +18,11 @@ def requests_to_judge(profile: Profile) -> int | None:
 
 def requests_to_settle(objectives: Objectives) -> int | None:
     """As many as settle them, where they hold by 5%, in 4 of 5 cases; None without a percentile."""
-    estimated = set(objectives.model_dump(exclude_none=True)) - set(_COUNTED)
+    estimated = objectives.bounds.keys() - {"error_rate_max"}  # which is counted
     return requests_for([rank for _, rank in percentiles_of(objectives).values()], len(estimated))
 
 
 def percentiles_of(objectives: Objectives) -> dict[str, tuple[str, int]]:
     """(metric, rank) of each latency bound that is given, by name, in the schema's order."""
-    given = objectives.model_dump(exclude_none=True)
-    found = {name: match for name in given if (match := _PERCENTILE.match(name))}
+    found = {name: match for name in objectives.bounds if (match := _PERCENTILE.match(name))}
     return {name: (match[1], int(match[2])) for name, match in found.items()}

@@ -40,9 +40,8 @@ def _figures(profile: Profile | None, plan: Plan | None) -> Mapping[str, Predict
     if profile is None:
         return {}
     rows: Mapping[str, ObjectiveOutlook] = {row.name: row for row in plan.outlook} if plan else {}
-    bounds = profile.objectives.model_dump(exclude={"at_concurrency"}, exclude_none=True)
     grade = plan.grade if plan else ""
-    return {name: _figure(bound, rows.get(name), grade) for name, bound in bounds.items()}
+    return {name: _figure(bound, rows.get(name), grade) for name, bound in profile.objectives.bounds.items()}
 
 
 def _figure(bound: float, row: ObjectiveOutlook | None, grade: str) -> PredictedFigure:

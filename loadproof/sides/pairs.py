@@ -13,11 +13,17 @@ from loadproof.errors import CouldNotRunError, InputError
 from loadproof.review.model import Pair
 from loadproof.sides.affected import Place, Reader, affected
 from loadproof.sides.cache import Cache
+from loadproof.sides.programs import App, Programs
 from loadproof.sides.side import UnfinishedSide, environment_place
-from loadproof.sides.synthesis import App, Synthesized, Synthesizer, is_plain_name, jobs_of, split
+from loadproof.sides.synthesis import Synthesized, Synthesizer, is_plain_name, jobs_of, split
 from loadproof.sides.tree import Tree, readable_name
+from loadproof.walls.prison import prison_kind
 
-Trust = Literal["base", "head"]  # whose code may run
+Trust = Literal["base", "head", "unwalled"]  # whose code may run; "unwalled": HEAD's, as the user it runs as
+NO_WALLS: Final = (
+    "HEAD changes code, and this machine has no walls to run a change's code in (Linux with user namespaces, or "
+    "bubblewrap): it does not run, as with --trust base; --trust unwalled runs it as you"
+)
 BASE, HEAD = "base", "head"  # folders of the work in which the sides are laid out
 _MOST_NAMED: Final = 10_000  # files of changed code; more is not read by anybody
 AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))  # processes; each is Python and Node by turns
@@ -56,12 +62,17 @@ def find_sides(
     say: Callable[[str], None],
     trust: Trust = "head",
 ) -> Sides:
-    """With `trust` base, no line of HEAD runs: its profiles are data for BASE's code.
+    """With `trust` base, no line of HEAD runs: its profiles are data for BASE's code. Nor does any with `trust` head
+    where HEAD changes code and this machine has no walls to put around it.
 
     Raises InputError for a choice of what neither side has, CouldNotRunError where nothing can be synthesized.
 
     `work` is an empty folder of this review; `say` is told how far it is.
     """
+    walled = trust != "unwalled" and prison_kind() != "none"
+    if trust == "head" and not walled and _changed_code(base, head):
+        say(NO_WALLS)
+        trust = "base"
     if trust == "base":
         base = base.without_compiled()
     codebase = base if trust == "base" else head
@@ -79,7 +90,7 @@ def find_sides(
     for half in halves:
         half.root.mkdir(exist_ok=True)
         half.check()
-    synthesizer = Synthesizer()
+    programs = Programs(walled=walled)
     wanted = [_fill_from(cache, half, try_refused=not same_code) for half in halves]
     count = sum(len(names) for by_environment in wanted for names in by_environment.values())
     from_cache = sum(not place.of_environment for half in halves for place in half.templates)
@@ -89,11 +100,11 @@ def find_sides(
         kept = f", {from_cache} from the cache" if from_cache else ""
         say(f"{profiles} of {total} profiles affected; {count} to synthesize{kept}")
     if count:
-        _synthesize(halves, wanted, synthesizer, cache)
+        _synthesize(halves, wanted, Synthesizer(programs), cache)
     pairs = tuple(_pairs(places, *halves))
     shown = sum(not pair.environment_level for pair in pairs)
     not_run = () if codebase is head else _changed_code(base, head)
-    return Sides(tuple(pair.pair for pair in pairs), total - shown, count, from_cache, synthesizer.started, not_run)
+    return Sides(tuple(pair.pair for pair in pairs), total - shown, count, from_cache, programs.started, not_run)
 
 
 def _changed_code(base: Tree, head: Tree) -> tuple[str, ...]:

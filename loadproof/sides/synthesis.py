@@ -1,47 +1,27 @@
-"""Synthesis of one side by its own code, in processes of their own, as the CDK CLI starts them.
-
-What is run is the code of the side that is reviewed. It gets few variables of this process's environment and an
-empty home; that is a precaution and no prison, so a job that reviews strangers' code must not hold any.
-"""
+"""Synthesis of one side by its own code, in processes of their own, as the CDK CLI starts them."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
-import signal
-import site
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.profiles.names import stack_name
 from loadproof.scaffold import team_files
+from loadproof.sides.programs import App, Programs
 from loadproof.sides.tree import ENTRY, PROFILES, readable_name
 
-PATIENCE_S: Final = 900.0
 MOST_OUTPUT_BYTES: Final = 16 * 2**20  # of one template; CloudFormation takes 1 MB
 MOST_ARTIFACTS: Final = 10_000
 MOST_ATTEMPTS: Final = 16  # processes that look for the profiles of one job that cannot be synthesized
 _CHEAP: Final = 20  # profiles that cost less to synthesize along than another process
 _MOST_WORDS: Final = 2000  # characters of a refusal
-# What synthesis may need of this process's environment; whatever else a job holds is not the reviewed code's to read.
-_PASSED: Final = re.compile(
-    r"PATH|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TEMP|TMP|TERM|NO_COLOR|VIRTUAL_ENV|LD_LIBRARY_PATH|SYSTEMROOT"
-    r"|(JSII|NODE|PYTHON|CDK)_?\w*"
-)
-_SECRET: Final = re.compile(r".*(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|KEY).*", re.IGNORECASE)
-_JSII_CACHE: Final = (
-    "Library/Caches/com.amazonaws.jsii/package-cache" if sys.platform == "darwin" else ".cache/aws/jsii/package-cache"
-)
 Key = TypeVar("Key")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A folder of profiles without a CDK app: this installation's stacks.
@@ -53,15 +33,6 @@ _OWN_APP: Final = (
 
 class UnreadableError(Exception):
     """What synthesis left is not what the CDK writes."""
-
-
-@dataclass(frozen=True, slots=True)
-class App:
-    """A side's folder, laid out, and how it is synthesized. `context` is what cdk.json and `-c` say."""
-
-    root: Path
-    own_code: bool
-    context: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +91,8 @@ def _size(job: SynthesisJob) -> int:
 class Synthesizer:
     """Runs jobs; `stop` ends whatever is under way, from any thread."""
 
-    def __init__(self) -> None:
-        self.started = 0  # processes so far
-        self._live: set[subprocess.Popen[bytes]] = set()
-        self._lock = threading.Lock()
-        self._stopped = False
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
 
     def synthesize(self, app: App, job: SynthesisJob) -> Synthesized:
         """Every profile of the job: where some cannot be synthesized, the others still are.
@@ -134,18 +102,13 @@ class Synthesizer:
         return self._synthesized(app, job, [MOST_ATTEMPTS])
 
     def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            for process in self._live:
-                _end_group(process)
+        self._programs.stop()
 
     def _synthesized(self, app: App, job: SynthesisJob, attempts: list[int]) -> Synthesized:
         attempts[0] -= 1
         with tempfile.TemporaryDirectory(prefix="loadproof-synth-") as folder:
-            out, home = Path(folder) / "out", Path(folder) / "home"
-            out.mkdir()
-            home.mkdir()
-            code, words = self._run(app, job, out, home)
+            out = Path(folder)
+            code, words = self._run(app, job, out)
             if code is ExitCode.OK:
                 try:
                     return _read(out, job)
@@ -154,89 +117,30 @@ class Synthesizer:
         blamed = _blamed(job, words)
         rest = _without(job, blamed)
         parts = (rest,) if blamed and _size(rest) else _halves(job)
-        if attempts[0] <= 0 or not parts:
+        # What broke out of its bounds would do so again, and take as long.
+        if attempts[0] <= 0 or not parts or code is ExitCode.COULD_NOT_RUN:
             everything = [(environment, name) for environment, names in job.wanted.items() for name in names]
             return Synthesized({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
         return joined([Synthesized({}, {}, blamed), *(self._synthesized(app, part, attempts) for part in parts)])
 
-    def _run(self, app: App, job: SynthesisJob, out: Path, home: Path) -> tuple[ExitCode, str]:
-        """OK with the templates in `out`, BAD_INPUT with the reason where they are refused, MISSED after a crash.
+    def _run(self, app: App, job: SynthesisJob, out: Path) -> tuple[ExitCode, str]:
+        """OK with the templates in `out`, BAD_INPUT with the reason where they are refused, MISSED after a crash,
+        COULD_NOT_RUN for what had to be ended.
 
         An error among the template rules (exit 1) stops a deployment: the templates are there all the same.
         """
         asked = {"env": ",".join(job.wanted)} | ({} if job.names is None else {"profile": ",".join(job.names)})
-        variables = {
-            **_passed_on(os.environ),
-            "HOME": str(home),
-            "CDK_OUTDIR": str(out),
-            "CDK_CONTEXT_JSON": json.dumps({**app.context, **asked}),
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "AWS_CONFIG_FILE": os.devnull,
-            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
-        }
         own = [ENTRY] if app.own_code else ["-P", "-c", _OWN_APP, str(team_files()), str(app.root / PROFILES)]
-        code, said = self._finished([sys.executable, *own], app.root, variables)
-        if (out / "manifest.json").is_file() and code in (ExitCode.OK, ExitCode.MISSED):
+        ended = self._programs.run(own, app, json.dumps({**app.context, **asked}), out, profiles=_size(job))
+        if ended.breach:
+            return ExitCode.COULD_NOT_RUN, f"synthesis was ended: it took {ended.breach}"
+        if (out / "manifest.json").is_file() and ended.code in (ExitCode.OK, ExitCode.MISSED):
             return ExitCode.OK, ""
-        if code < 0 or code == ExitCode.COULD_NOT_RUN:
-            raise CouldNotRunError(f"synthesis ended {_ending(code)}: {_words(said, app.root)}")
-        words = _words(said, app.root) or f"synthesis ended with exit code {code} and no word"
-        return (ExitCode.BAD_INPUT if code == ExitCode.BAD_INPUT else ExitCode.MISSED), words
-
-    def _finished(self, command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
-        """Exit code and standard error. What is interrupted leaves nothing running."""
-        with tempfile.TemporaryFile() as words:
-            with self._lock:
-                if self._stopped:
-                    raise CouldNotRunError("interrupted")
-                process = subprocess.Popen(
-                    command,
-                    cwd=folder,
-                    env=variables,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=words,
-                    start_new_session=True,
-                )
-                self.started += 1
-                self._live.add(process)
-            try:
-                code = process.wait(PATIENCE_S)
-            except BaseException as error:
-                _end_group(process)
-                process.wait()
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise CouldNotRunError(f"synthesis did not end within {PATIENCE_S:g} s") from None
-                raise
-            finally:
-                with self._lock:
-                    self._live.discard(process)
-            words.seek(0)
-            return code, words.read(1024 * 1024).decode(errors="replace")
-
-
-def _passed_on(variables: Mapping[str, str]) -> dict[str, str]:
-    """Variables for the reviewed code, whose home is an empty one: what its tools have in ours is named to them."""
-    passed = {name: value for name, value in variables.items() if _PASSED.fullmatch(name)}
-    passed = {name: value for name, value in passed.items() if not _SECRET.fullmatch(name)}
-    passed["PATH"] = os.pathsep.join((_folder_of_node(), passed.get("PATH", os.defpath)))
-    passed.setdefault("PYTHONUSERBASE", site.getuserbase())
-    passed.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path.home() / _JSII_CACHE))
-    return passed
-
-
-@cache
-def _folder_of_node() -> str:
-    """Where Node itself lies: what is on the path may be a script that looks into the home for it."""
-    if shutil.which("node") is None:
-        raise CouldNotRunError("Node is not on the path, and synthesis needs it; install Node 20 or newer")
-    said = subprocess.run(
-        ["node", "-p", "process.execPath"], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    if said.returncode:
-        raise CouldNotRunError(f"Node does not run: {said.stderr.decode(errors='replace').strip()[:_MOST_WORDS]}")
-    return str(Path(os.fsdecode(said.stdout).strip()).parent)
+        words = _words(ended.said, app.root)
+        if not ended.walled and (ended.code < 0 or ended.code == ExitCode.COULD_NOT_RUN):
+            raise CouldNotRunError(f"synthesis ended {_ending(ended.code)}: {words}")
+        words = words or f"synthesis ended {_ending(ended.code)} and no word"
+        return (ExitCode.BAD_INPUT if ended.code == ExitCode.BAD_INPUT else ExitCode.MISSED), words
 
 
 def joined(outcomes: Sequence[Synthesized]) -> Synthesized:
@@ -282,14 +186,6 @@ def _halves(job: SynthesisJob) -> tuple[SynthesisJob, ...]:
 
 def _ending(code: int) -> str:
     return f"by signal {-code}" if code < 0 else f"with exit code {code}"
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Node too. The group goes by the process's own number, which is no other's before it is waited for."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _words(said: str, root: Path) -> str:

@@ -28,6 +28,16 @@ def simulation_document(made: ProfileSimulation) -> dict[str, Any]:
         "ttft_ms": latencies(summary.ttft),
         "tpot_ms": latencies(summary.tpot),
         "e2e_ms": latencies(summary.e2e),
+        "classes": {
+            part.name: {
+                "requests": part.ttft.count,
+                "ttft_ms": latencies(part.ttft),
+                "tpot_ms": latencies(part.tpot),
+                "e2e_ms": latencies(part.e2e),
+                "bounds": [{"name": name, "bound": bound, "predicted": part.at(name)} for name, bound in part.bounds],
+            }
+            for part in made.parts
+        },
         "requests_per_s": summary.requests_per_s,
         "goodput_per_s": summary.goodput_per_s,
         "output_tokens_per_s": summary.output_tokens_per_s,

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import count
 from math import inf
 from typing import Any, Protocol
 
 from loadproof.errors import InputError
 from loadproof.simulation.results import RefusedRequest, Result, SimulatedRequest, TimedOutRequest
 from loadproof.simulation.routing import Prefixes, Router, Routing
-from loadproof.simulation.scheduling import Request, Scheduler
+from loadproof.simulation.scheduling import Rejection, Request, Scheduler
+from loadproof.simulation.sessions import Session
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop
 
 # (input tokens, output tokens) of each request in turn; a third is how many input tokens are cached wherever it goes,
-# or the ids of its prompt's blocks, with its session as the fourth: then it is where it goes that decides.
-Sizes = Iterable[tuple[Any, ...]]
+# or the ids of its prompt's blocks, with its session as the fourth: then it is where it goes that decides. A `Session`
+# stands for all of its steps, which are sent as the answers that they wait for have come.
+Sizes = Iterable[tuple[Any, ...] | Session]
 
 
 class Resizing(Protocol):
@@ -82,7 +85,7 @@ class _Fleet:
         serving: list[int],
         resizing: Resizing | None,
         traffic: ClosedLoop | OpenLoop,
-        sizes: Iterator[tuple[Any, ...]],
+        sizes: Iterator[tuple[Any, ...] | Session],
         router: Router,
         patience_ms: float,
         until_ms: float,
@@ -100,7 +103,10 @@ class _Fleet:
         self._closed = traffic if isinstance(traffic, ClosedLoop) else None
         self._times = iter([0.0] * traffic.concurrency if isinstance(traffic, ClosedLoop) else traffic.times_ms)
         self._gaps = self._closed.gaps_ms() if self._closed is not None and self._closed.has_gaps else None
-        self._returning: list[float] = []  # when clients that were answered or refused come back, a heap
+        # When clients that were answered or refused come back, and the steps of sessions that are due: a heap.
+        self._returning: list[tuple[float, int, tuple[Session, int] | None]] = []
+        self._order = count()  # equal times keep the order in which they were told
+        self._step: tuple[Session, int] | None = None  # what `_send` sends, else the next of the sizes
         self._next_time_ms = next(self._times, inf)
         self._patience_ms = patience_ms
         self._patient: OrderedDict[Request, int] = (
@@ -115,8 +121,8 @@ class _Fleet:
         gaps = self._gaps
         while True:
             next_ms = self._next_time_ms
-            if self._returning and self._returning[0] < next_ms:
-                next_ms = self._returning[0]
+            if self._returning and self._returning[0][0] < next_ms:
+                next_ms = self._returning[0][0]
             if ends and ends[0][0] <= next_ms and (not timed or ends[0][0] <= self._timer_ms):
                 now_ms, index = heappop(ends)
                 copy = slots[index]
@@ -128,14 +134,18 @@ class _Fleet:
                 if timed:
                     ended = self._still_wanted(copy, index, ended)
                 for request in ended:
-                    yield SimulatedRequest(
-                        request.sent_ms, request.first_ms, now_ms, request.output_tokens, request.input_tokens, index
-                    )
+                    if request.blocks:
+                        self._router.release(index, request.blocks)
+                    turn = request.turn
+                    part = turn[0].part if turn is not None else 0
+                    times = (request.sent_ms, request.first_ms, now_ms)
+                    yield SimulatedRequest(*times, request.output_tokens, request.input_tokens, index, part)
+                free = [one for one in ended if one.turn is None or self._goes_no_further(one.turn, now_ms)]
                 if gaps is not None:
-                    for _ in ended:
-                        heappush(self._returning, now_ms + next(gaps))
+                    for _ in free:
+                        self._comes_back(now_ms + next(gaps))
                 elif closed is not None:
-                    for _ in ended:
+                    for _ in free:
                         if (refused := self._send(now_ms)) is not None:
                             yield refused
             elif timed and self._timer_ms <= next_ms and (ends or next_ms < inf):
@@ -159,40 +169,53 @@ class _Fleet:
 
     def _take_arrival(self, at_ms: float) -> float:
         """Let the arrival at `at_ms` pass; when the next one is due."""
-        if self._returning and self._returning[0] == at_ms:
-            heappop(self._returning)
+        if self._returning and self._returning[0][0] == at_ms:
+            self._step = heappop(self._returning)[2]
         else:
             self._next_time_ms = next(self._times, inf)
             if self._next_time_ms < at_ms:
                 raise InputError(f"send times must not fall, found {self._next_time_ms} ms after {at_ms} ms")
-        return min(self._next_time_ms, self._returning[0]) if self._returning else self._next_time_ms
+        return min(self._next_time_ms, self._returning[0][0]) if self._returning else self._next_time_ms
 
     def _send(self, now_ms: float) -> RefusedRequest | None:
-        """The next request, to the copy the router chooses; the refusal, if that copy refuses it."""
-        size = next(self._sizes, None) if now_ms < self._until_ms else None
+        """The step that is due, else the next request, to the copy the router chooses; the refusal, if that copy
+        refuses it."""
+        step, self._step = self._step, None
+        size: tuple[Any, ...] | Session | None = None
+        if now_ms < self._until_ms:
+            size = self._size_of(step) if step is not None else next(self._sizes, None)
         if size is None:
-            self._times, self._next_time_ms = iter(()), inf
-            self._returning.clear()
+            if step is None or now_ms >= self._until_ms:
+                self._times, self._next_time_ms = iter(()), inf
+                self._returning.clear()
             return None
+        if isinstance(size, Session):
+            first, *others = size.first()
+            for place in others:
+                heappush(self._returning, (now_ms, next(self._order), (size, place)))
+            step = (size, first)
+            size = self._size_of(step)
+        assert size is not None  # a session that has just begun is whole
         input_tokens, output_tokens, *beside = size
         if input_tokens < 1 or output_tokens < 1:
             raise InputError(f"expected at least 1 input and 1 output token, found {input_tokens} and {output_tokens}")
         if self._timed and not self._serving:
-            return self._without_capacity(now_ms, input_tokens, output_tokens)
-        kept = 0
-        if not beside:
-            index = self._router.index()
-        elif isinstance(beside[0], int):
-            index, kept = self._router.index(), beside[0]
-        else:
-            index, kept = self._router.take(beside[0], beside[1], input_tokens)
+            assert self._resizing is not None  # fixed copies always serve
+            self._resizing.without_capacity += 1
+            return self._refused(now_ms, "no_capacity", size, -1, step)
+        index, kept = self._copy_for(input_tokens, beside)
         copy = self._slots[index]
         if (reason := copy.refusal(input_tokens, output_tokens)) is not None:
-            if self._closed is not None:
-                heappush(self._returning, now_ms + self._closed.pause_after_refusal_ms)
-            return RefusedRequest(now_ms, reason, input_tokens, output_tokens, index)
+            if len(beside) > 1:
+                self._router.release(index, beside[0])
+            return self._refused(now_ms, reason, size, index, step)
         request = Request("", input_tokens, output_tokens, now_ms)
         request.kept = kept
+        if len(beside) > 1:
+            request.blocks = beside[0]
+        if step is not None:
+            request.turn = step
+            step[0].sent()
         copy.waiting.append(request)
         if self._timed:
             self._expect(request, index, now_ms)
@@ -203,12 +226,43 @@ class _Fleet:
             heappush(self._ends, (copy.end_ms, index))
         return None
 
-    def _without_capacity(self, now_ms: float, input_tokens: int, output_tokens: int) -> RefusedRequest:
-        assert self._resizing is not None  # fixed copies always serve
-        self._resizing.without_capacity += 1
-        if self._closed is not None:
-            heappush(self._returning, now_ms + self._closed.pause_after_refusal_ms)
-        return RefusedRequest(now_ms, "no_capacity", input_tokens, output_tokens, -1)
+    def _copy_for(self, input_tokens: int, beside: list[Any]) -> tuple[int, int]:
+        """(copy, prompt tokens that its cache has)."""
+        if not beside:
+            return self._router.index(), 0
+        if isinstance(beside[0], int):
+            return self._router.index(), beside[0]
+        return self._router.take(beside[0], beside[1], input_tokens)
+
+    def _refused(
+        self, now_ms: float, reason: Rejection, size: tuple[Any, ...], index: int, step: tuple[Session, int] | None
+    ) -> RefusedRequest:
+        if step is not None:
+            step[0].broke(in_flight=False)
+        if self._closed is not None and (step is None or step[0].over):
+            self._comes_back(now_ms + self._closed.pause_after_refusal_ms)
+        return RefusedRequest(now_ms, reason, size[0], size[1], index)
+
+    def _comes_back(self, at_ms: float) -> None:
+        heappush(self._returning, (at_ms, next(self._order), None))
+
+    # ------------------------------------------------------------------------------------------------ sessions
+
+    def _size_of(self, step: tuple[Session, int]) -> tuple[Any, ...] | None:
+        """None for a step of a session that broke off meanwhile."""
+        session, place = step
+        if session.broken:
+            return None
+        drawn = session.steps[place]
+        return drawn.input_tokens, drawn.output_tokens, session.blocks(place), session.number
+
+    def _goes_no_further(self, step: tuple[Session, int], now_ms: float) -> bool:
+        """Whether the session is over with this answer; what waited for it becomes due."""
+        (session, place), gaps = step, self._gaps
+        for due_ms, later in session.ended(place, now_ms):
+            at_ms = due_ms + (next(gaps) if gaps is not None else 0.0)
+            heappush(self._returning, (at_ms, next(self._order), (session, later)))
+        return session.over
 
     # ------------------------------------------------------------------------------------------------ timers
 
@@ -244,7 +298,12 @@ class _Fleet:
             if copy.frees_abandoned and copy.cut(now_ms):
                 heappush(self._ends, (copy.end_ms, index))
             yield TimedOutRequest(request.sent_ms, now_ms, request.input_tokens, request.output_tokens, index)
-            if self._closed is not None and (refused := self._send(now_ms)) is not None:
+            if request.blocks:
+                self._router.release(index, request.blocks)
+            if request.turn is not None:
+                request.turn[0].broke(in_flight=True)
+            over = request.turn is None or request.turn[0].over
+            if self._closed is not None and over and (refused := self._send(now_ms)) is not None:
                 yield refused
 
     def _still_wanted(self, copy: Scheduler, index: int, ended: list[Request]) -> list[Request]:

@@ -1,32 +1,59 @@
-"""A copy's cache of prompts: blocks from the first on; the least used go first."""
+"""A copy's cache of prompts: blocks from the first on; the least recently used go first, and none that is in use."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import takewhile
 
 
 class BlockCache:
-    """One copy's cache of prompt blocks. A block counts only where all before it are there too."""
+    """One copy's cache of prompt blocks. A block counts only where all before it are there too.
 
-    def __init__(self, most_blocks: int) -> None:
-        self._most = most_blocks
+    A request in flight holds its blocks, which several may share; what nobody holds is kept while there is room.
+    """
+
+    def __init__(self) -> None:
         self._kept: OrderedDict[int, None] = OrderedDict()
+        self._held: dict[int, int] = {}
+
+    @property
+    def held(self) -> int:
+        """Blocks that requests in flight hold, each once."""
+        return len(self._held)
 
     def found(self, blocks: Sequence[int]) -> int:
         """How many of these a prompt would find."""
-        return sum(1 for _ in takewhile(self._kept.__contains__, blocks))
+        kept, held = self._kept, self._held
+        for count, block in enumerate(blocks):
+            if block not in kept and block not in held:
+                return count
+        return len(blocks)
 
-    def use(self, blocks: Sequence[int], most_blocks: int | None = None) -> int:
-        """How many of these a prompt finds; it leaves all of them, and the least recently used make room.
-
-        `most_blocks`: what there is room for now, where that changes.
-        """
-        found, kept = self.found(blocks), self._kept
-        for block in reversed(blocks):  # the last blocks of a prompt go before its first, which others may share
-            kept[block] = None
-            kept.move_to_end(block)
-        while len(kept) > (self._most if most_blocks is None else most_blocks):
-            kept.popitem(last=False)
+    def hold(self, blocks: Sequence[int]) -> int:
+        """How many of these a prompt finds; it holds all of them."""
+        found, kept, held = self.found(blocks), self._kept, self._held
+        for block in blocks:
+            count = held.get(block)
+            if count is None:
+                held[block] = 1
+                kept.pop(block, None)
+            else:
+                held[block] = count + 1
         return found
+
+    def release(self, blocks: Sequence[int]) -> None:
+        """One request less holds these: what nobody else does is kept, as the most recently used."""
+        kept, held = self._kept, self._held
+        for block in reversed(blocks):  # the last blocks of a prompt go before its first, which others may share
+            count = held[block]
+            if count == 1:
+                del held[block]
+                kept[block] = None
+            else:
+                held[block] = count - 1
+
+    def shrink(self, room: int) -> None:
+        """Keep so many blocks that nobody holds, the least recently used ones not."""
+        kept = self._kept
+        while len(kept) > room:
+            kept.popitem(last=False)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from math import ceil
 from typing import Final
 
 from loadproof.capacity import deployment_of, memory_fit
+from loadproof.capacity.plan import image_note
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.errors import InputError
+from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import components_of
 from loadproof.simulation.elastic import CopyCount
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.profile_copies import copies_of
-from loadproof.simulation.profile_traffic import Traffic, request_tokens, traffic_of, until
-from loadproof.simulation.results import Result, SimulatedRequest, SimulationSummary, summarise
+from loadproof.simulation.profile_traffic import MONDAY, Traffic, request_tokens, traffic_of, until
+from loadproof.simulation.results import Latencies, Result, SimulatedRequest, SimulationSummary, summarise
 from loadproof.simulation.routing import Prefixes, Routing, RoutingCounts
 from loadproof.simulation.windows import Window, Windows
 
@@ -26,7 +28,6 @@ from loadproof.simulation.windows import Window, Windows
 WHOLE_ANSWER_LIMIT_S: Final = 60.0
 STREAM_LIMIT_S: Final = 480.0
 
-MONDAY: Final = datetime(2026, 1, 5, tzinfo=UTC)
 MOST_WINDOWS: Final = 60
 TELL_EVERY: Final = 20_000
 
@@ -52,6 +53,30 @@ class ProfileSimulation:
     notes: tuple[str, ...]
     routing: Routing
     routed: RoutingCounts
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was served of one class of the traffic; `bounds` are its own."""
+
+    name: str
+    ttft: Latencies
+    tpot: Latencies
+    e2e: Latencies
+    bounds: tuple[tuple[str, float], ...]
+
+    def at(self, bound: str) -> float | None:
+        """In ms, by an objective's name; None where nothing was served."""
+        metric, percentile, _ = bound.split("_")
+        found: Latencies = getattr(self, metric)
+        return found.percentile_ms(float(percentile.removeprefix("p")))
+
+    def watch(self, result: SimulatedRequest) -> None:
+        self.ttft.add(result.ttft_ms)
+        self.e2e.add(result.e2e_ms)
+        if (tpot_ms := result.tpot_ms) is not None:
+            self.tpot.add(tpot_ms)
 
 
 def simulate_profile(
@@ -76,7 +101,7 @@ def simulate_profile(
     if memory_fit(deployment).fits == "no":
         raise InputError(f"{profile.name}: the model does not fit its accelerators; see `loadproof plan`")
     component = components_of(profile)[0]
-    traffic = traffic or traffic_of(profile, seed=seed)
+    traffic = traffic or traffic_of(profile, starts_at=starts_at, seed=seed)
     start_up = start_up or start_up_of(deployment)
     notes = _left_out(profile)
     tokens = request_tokens(profile, traffic)
@@ -94,7 +119,13 @@ def simulate_profile(
         give_up_after_ms=limit_s * 1000,
         until_ms=minutes * 60_000,
     )
+    parts = [
+        Part(one.name, Latencies(), Latencies(), Latencies(), one.bounds)
+        for one in mixture_of(profile.workload).classes
+    ]
     watched = windows.watch(results if tell is None else _telling(results, tell))
+    if len(parts) > 1:
+        watched = _by_part(watched, parts)
     summary = summarise(watched, _meets(profile, notes))
     windows.add_copies(copies.history)
     hours = copies.instance_hours(max(minutes * 60_000, copies.history[-1].at_ms))
@@ -113,7 +144,15 @@ def simulate_profile(
         notes=tuple(notes),
         routing=routing,
         routed=prefixes.counts,
+        parts=tuple(part for part in parts if part.name and part.ttft.count),
     )
+
+
+def _by_part(results: Iterator[Result], parts: Sequence[Part]) -> Iterator[Result]:
+    for result in results:
+        if isinstance(result, SimulatedRequest):
+            parts[result.part].watch(result)
+        yield result
 
 
 def _telling(results: Iterator[Result], tell: Callable[[int, float], None]) -> Iterator[Result]:
@@ -130,12 +169,8 @@ def _left_out(profile: Profile) -> list[str]:
         notes.append(f"further components on the endpoint are not simulated: {names}")
     if profile.endpoint and len(profile.endpoint.instance_pools) > 1:
         notes.append("all copies run on the first instance pool")
-    if profile.workload.turns > 1:
-        notes.append(
-            "turns have all before them, and find what their copy's cache has kept, but do not wait for answers"
-        )
     if profile.workload.images:
-        notes.append("images cost nothing")
+        notes.append(image_note(profile))
     if profile.workload.dataset:
         notes.append("the dataset is not read: requests are of input_tokens and output_tokens")
     if profile.buffer and profile.buffer.enabled:

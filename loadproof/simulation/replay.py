@@ -6,7 +6,7 @@ scheduler it cannot know; that is played, and gives the percentiles and how E2E 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -17,17 +17,21 @@ from loadproof.capacity import Plan, PlannedDeployment, PredictedLevel
 from loadproof.capacity import make_plan as plan_of
 from loadproof.capacity.curve import Percentiles, Tails
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
-from loadproof.profiles.schema import Container, Profile, Workload
+from loadproof.profiles.schema import Container, Profile
+from loadproof.simulation.chunked import BLOCK_TOKENS
 from loadproof.simulation.closed_loop import fresh_copies
-from loadproof.simulation.fleet import simulate_fleet
+from loadproof.simulation.fleet import Sizes, simulate_fleet
 from loadproof.simulation.results import SimulatedRequest
-from loadproof.simulation.sizes import request_sizes
+from loadproof.simulation.routing import Prefixes
+from loadproof.simulation.scheduling import Scheduler
+from loadproof.simulation.sizes import so_many
 from loadproof.simulation.traffic import ClosedLoop
 
 JITTER_MS: Final = 2.0  # mean of what a client takes, by chance, before its next request
 ROUNDS: Final = 8
 FEWEST_REQUESTS: Final = 400
 MOST_REQUESTS: Final = 8192
+SESSIONS_A_CLIENT: Final = 4
 
 
 def make_plan(profile: Profile) -> Plan:
@@ -37,30 +41,38 @@ def make_plan(profile: Profile) -> Plan:
 
 def replayed_workload(profile: Profile, container: Container | None = None) -> PlannedWorkload:
     """`planned_workload` whose levels are played; `container` is a further component's, default the profile's own."""
-    return replayed(planned_workload(profile, container), profile.workload)
+    return replayed(planned_workload(profile, container))
 
 
-def replayed(planned: PlannedWorkload, workload: Workload) -> PlannedWorkload:
-    """`planned` with its levels played, their lengths drawn as `workload` says."""
-    return replace(planned, replay=_Played(workload, planned))
+def replayed(planned: PlannedWorkload) -> PlannedWorkload:
+    """`planned` with its levels played, drawn as its mixture says."""
+    return replace(planned, replay=_Played(planned))
 
 
 @dataclass(frozen=True, slots=True)
 class _Played:
     """Plays levels of one workload; always the same for the same level."""
 
-    workload: Workload
     planned: PlannedWorkload
 
     def __call__(self, deployment: PlannedDeployment, level: PredictedLevel, kept_share: float) -> PredictedLevel:
-        if deployment.limits.scheduler == "dynamic":  # whole batches, whole answers: the formula has them all
+        mixture = self.planned.mixture
+        if mixture is None or deployment.limits.scheduler == "dynamic":  # whole batches: the formula has them all
             return level
         busy_copies = min(level.concurrency, deployment.copies)
-        clients = max(1, ceil((level.concurrency - level.refused) / busy_copies))
-        played = _played(self.workload, self.planned, replace(deployment, copies=1), clients, kept_share)
+        # Where nothing leads a turn back to its own copy, it is all copies together that decide what it finds.
+        together = busy_copies if not mixture.single and self.planned.history == "kept" else 1
+        clients = max(1, ceil((level.concurrency - level.refused) * together / busy_copies))
+        played = _played(self.planned, replace(deployment, copies=together), clients)
         if played is None:
             return level
-        to_formula = level.e2e_ms / played.e2e_ms  # the mean is the formula's, the shape the twin's
+        if mixture.single:
+            to_formula = level.e2e_ms / played.e2e_ms  # the mean is the formula's, the shape the twin's
+        else:
+            to_formula, e2e_s = 1.0, played.e2e_ms / 1000  # no formula was ever fitted to sessions
+            rate = mixture.requests_per_s(level.concurrency - level.refused, e2e_s)
+            tokens = rate * self.planned.output_tokens
+            level = replace(level, e2e_ms=played.e2e_ms, requests_per_s=rate, output_tokens_per_s=tokens)
         tails = replace(played.tails, e2e_ms=played.tails.e2e_ms.scaled(to_formula))
         ttft_ms = min(played.ttft_ms, level.e2e_ms)
         after_first = self.planned.output_tokens - 1
@@ -72,16 +84,25 @@ class _Played:
             tpot_ms=(level.e2e_ms - ttft_ms) / after_first if after_first else level.tpot_ms,
             tpot_longest_ms=tails.tpot_ms.p95,
             tails=tails,
+            parts=played.parts,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Means in ms, and percentiles."""
-
-    ttft_ms: float
-    e2e_ms: float
-    tails: Tails
+def sent_to(
+    deployment: PlannedDeployment, planned: PlannedWorkload, requests: int, clients: int
+) -> tuple[list[Scheduler], Sizes, Prefixes]:
+    """(fresh copies, what `clients` send them, what they keep of it): so many requests, of sessions a few a client."""
+    mixture, chunked = planned.mixture, deployment.limits.scheduler == "chunked"
+    assert mixture is not None
+    block_tokens = BLOCK_TOKENS if chunked and planned.history != "computed" and not mixture.single else 0
+    if not mixture.single:
+        requests = max(requests, min(MOST_REQUESTS, ceil(SESSIONS_A_CLIENT * clients * mixture.requests)))
+    copies = fresh_copies(
+        deployment,
+        shared_prefix_tokens=planned.cached_tokens if chunked and not block_tokens else 0,
+        request_tokens=planned.input_tokens + planned.output_tokens,
+    )
+    return copies, so_many(mixture, requests, block_tokens=block_tokens), Prefixes(block_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +113,23 @@ class PlayedRun:
     ttft_ms: float
     e2e_ms: float
     tails: Tails
+    parts: tuple[tuple[str, Tails], ...] = ()
+    """of each class that has a name"""
 
 
 @lru_cache(maxsize=4096)  # alternatives that differ in their number of machines alone share their copies' runs
-def _played(
-    workload: Workload, planned: PlannedWorkload, copy: PlannedDeployment, clients: int, kept_share: float
-) -> PlayedRun | None:
-    """One copy's share of a level's requests; None where it serves none of them."""
+def _played(planned: PlannedWorkload, copies: PlannedDeployment, clients: int) -> PlayedRun | None:
+    """The share of a level's requests that these copies get, in virtual time; None where they serve none of them."""
     requests = min(max(FEWEST_REQUESTS, ROUNDS * clients), max(MOST_REQUESTS, 2 * clients))
-    prefix = planned.cached_tokens if copy.limits.scheduler == "chunked" else 0
-    sizes = request_sizes(workload, kept_share=kept_share)
-    return play(copy, clients, requests, sizes, planned.input_tokens + planned.output_tokens, prefix)
+    outside_ms = copies.server.ttft_ms
+    fresh, sizes, prefixes = sent_to(copies, planned, requests, clients)
+    served = _served(simulate_fleet(fresh, _loop(clients, outside_ms), sizes, prefixes=prefixes))
+    assert planned.mixture is not None
+    names = {place: part.name for place, part in enumerate(planned.mixture.classes) if part.name}
+    parts = tuple(
+        (name, _tails([one for one in served if one.part == place], outside_ms)) for place, name in names.items()
+    )
+    return _run(served, outside_ms, parts) if served else None
 
 
 def play(
@@ -121,18 +148,30 @@ def play(
         replace(deployment, copies=1), shared_prefix_tokens=shared_prefix_tokens, request_tokens=request_tokens
     )
     outside_ms = deployment.server.ttft_ms
-    loop = ClosedLoop(clients, turnaround_ms=outside_ms, jitter_ms=JITTER_MS)
-    served = [one for one in simulate_fleet(copies, loop, islice(sizes, requests)) if isinstance(one, SimulatedRequest)]
-    if not served:
-        return None
-    ttfts = sorted(one.ttft_ms + outside_ms for one in served)
-    e2es = sorted(one.end_ms - one.sent_ms + outside_ms for one in served)
-    tpots = sorted(
-        (one.end_ms - one.first_token_ms) / (one.output_tokens - 1) for one in served if one.output_tokens > 1
-    )
-    tails = Tails(_percentiles(ttfts), _percentiles(tpots), _percentiles(e2es))
-    return PlayedRun(
-        max(one.end_ms for one in served) + outside_ms, sum(ttfts) / len(ttfts), sum(e2es) / len(e2es), tails
+    served = _served(simulate_fleet(copies, _loop(clients, outside_ms), islice(sizes, requests)))
+    return _run(served, outside_ms) if served else None
+
+
+def _loop(clients: int, outside_ms: float) -> ClosedLoop:
+    return ClosedLoop(clients, turnaround_ms=outside_ms, jitter_ms=JITTER_MS)
+
+
+def _served(outcomes: Iterable[object]) -> list[SimulatedRequest]:
+    return [one for one in outcomes if isinstance(one, SimulatedRequest)]
+
+
+def _run(served: Sequence[SimulatedRequest], outside_ms: float, parts: tuple[tuple[str, Tails], ...] = ()) -> PlayedRun:
+    means = (sum(one.ttft_ms for one in served), sum(one.e2e_ms for one in served))
+    ttft_ms, e2e_ms = (total / len(served) + outside_ms for total in means)
+    duration_ms = max(one.end_ms for one in served) + outside_ms
+    return PlayedRun(duration_ms, ttft_ms, e2e_ms, _tails(served, outside_ms), parts)
+
+
+def _tails(served: Sequence[SimulatedRequest], outside_ms: float) -> Tails:
+    return Tails(
+        _percentiles(sorted(one.ttft_ms + outside_ms for one in served)),
+        _percentiles(sorted(one.tpot_ms for one in served if one.tpot_ms is not None)),
+        _percentiles(sorted(one.e2e_ms + outside_ms for one in served)),
     )
 
 

@@ -22,6 +22,7 @@ class SimulatedRequest(NamedTuple):
     output_tokens: int
     input_tokens: int
     copy: int
+    part: int = 0  # the class of its session, by its place
 
     @property
     def ttft_ms(self) -> float:

@@ -92,7 +92,9 @@ class Router:
         index = self._choose(blocks, session) if len(self._serving) > 1 else self._serving[0]
         counts, found = self._prefixes.counts, 0
         if self._prefixes.block_tokens:
-            found = min(input_tokens, self._prefixes.block_tokens * self._cache(index).use(blocks, self._room(index)))
+            cache = self._cache(index)
+            found = min(input_tokens, self._prefixes.block_tokens * cache.hold(blocks))
+            cache.shrink(self._room(index))
         counts.prompt_tokens += input_tokens
         counts.found_tokens += found
         counts.requests[index] = counts.requests.get(index, 0) + 1
@@ -100,13 +102,20 @@ class Router:
 
     def _cache(self, index: int) -> BlockCache:
         if index not in self._caches:
-            self._caches[index] = BlockCache(0)
+            self._caches[index] = BlockCache()
         return self._caches[index]
 
+    def release(self, index: int, blocks: Sequence[int]) -> None:
+        """A request of these blocks has left the copy."""
+        if self._prefixes.block_tokens:
+            cache = self._cache(index)
+            cache.release(blocks)
+            cache.shrink(self._room(index))
+
     def _room(self, index: int) -> int:
-        """Blocks beside the running batch: what runs takes from what is kept."""
-        copy = self._slots[index]
-        return max(0, copy.capacity - copy.held) // self._prefixes.block_tokens
+        """Blocks beside what runs and what waits: these take from what is kept."""
+        copy, block_tokens = self._slots[index], self._prefixes.block_tokens
+        return max(0, copy.capacity // block_tokens - max(copy.held // block_tokens, self._cache(index).held))
 
     def _any(self, blocks: Sequence[int], session: object) -> int:
         return self._chance.choice(self._serving)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from heapq import heapify, heappop, heappush
-from typing import Literal
+from typing import Any, Literal
 
 from loadproof.capacity import BatchLimits
 from loadproof.errors import InputError
@@ -26,6 +26,7 @@ class Request:
     """
 
     __slots__ = (
+        "blocks",
         "cached",
         "ends_at",
         "first_ms",
@@ -35,6 +36,7 @@ class Request:
         "name",
         "output_tokens",
         "sent_ms",
+        "turn",
     )
 
     def __init__(self, name: str, input_tokens: int, output_tokens: int, sent_ms: float) -> None:
@@ -47,6 +49,8 @@ class Request:
         self.kept = 0  # prompt tokens that the cache has from an earlier turn (chunked only)
         self.cached = 0  # prompt tokens whose KV is computed (chunked only)
         self.ends_at = NOT_DECODING
+        self.turn: Any = None  # the fleet's own note: the session and its step
+        self.blocks: Any = ()  # its own, too: of the prompt and its answer
 
 
 class Scheduler(ABC):

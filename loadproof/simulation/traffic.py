@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from math import inf, isfinite, sqrt
 from random import Random
-from typing import Literal
+from typing import Final, Literal
 
 from loadproof.errors import InputError
 
 Process = Literal["constant", "poisson", "gamma"]
+HOURS_A_WEEK: Final = 168
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,42 @@ def ramped_times_ms(
         1000 * (ramp_s + (unit - in_ramp) / end if unit >= in_ramp else _ramp_time_s(unit, start, growth))
         for unit in units
     )
+
+
+def shaped_times_ms(
+    process: Process,
+    requests_per_s: float,
+    week: Sequence[float],
+    *,
+    from_hour: float = 0.0,
+    burstiness: float | None = None,
+    seed: int = 0,
+) -> Iterator[float]:
+    """Endless send times in ms whose rate is `requests_per_s` times the factor of each hour of the `week`.
+
+    `week` has 168 factors of mean 1, the first of Monday 0:00 UTC; time 0 is `from_hour` of it. The unit process is put
+    through the inverse of the mean count, a straight line within an hour. Raises InputError for another length.
+    """
+    if len(week) != HOURS_A_WEEK:
+        raise InputError(f"week: expected {HOURS_A_WEEK} factors, found {len(week)}")
+    units = (unit_ms / 1000 for unit_ms in arrival_times_ms(process, 1.0, burstiness=burstiness, seed=seed))
+    hour, now_s, counted = from_hour, 0.0, 0.0
+    for unit in units:
+        while True:
+            rate, left_s = requests_per_s * week[int(hour) % HOURS_A_WEEK], 3600 * (int(hour) + 1 - hour)
+            if counted + rate * left_s > unit:
+                break
+            counted, now_s, hour = counted + rate * left_s, now_s + left_s, float(int(hour) + 1)
+        gone_s = (unit - counted) / rate
+        counted, now_s, hour = unit, now_s + gone_s, hour + gone_s / 3600
+        yield 1000 * now_s
+
+
+def week_of(hours: Sequence[float], days: Sequence[float]) -> tuple[float, ...]:
+    """168 factors of mean 1 from the shape of a day and of a week, either of which may be missing."""
+    day, week = hours or (1.0,) * 24, days or (1.0,) * 7
+    mean = sum(day) * sum(week) / HOURS_A_WEEK
+    return tuple(by_day * by_hour / mean for by_day in week for by_hour in day)
 
 
 def _ramp_time_s(unit: float, start: float, growth: float) -> float:

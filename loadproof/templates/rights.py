@@ -34,9 +34,28 @@ _NAMELESS: Final = re.compile(
 _ALL_OF_A_KIND: Final = re.compile(
     r"\*|arn:[^:]*:(?!s3:)[^:]*:[^:]*:[^:]*:(?:\*|[\w-]+[/:]\*)|arn:[^:]*:s3:::\*(?:/\*)?"
 )
+# `loadproof-prod-*` is how `loadproof-prod-eu` begins, too; a hash before the hyphen is nobody else's.
+_BEGINNING: Final = re.compile(r"(?:.*[/:])?(?!.*-[0-9a-f]{8}-\*)[\w.-]*\w-\*(?:[:/].*)?")
 _WRITES: Final = ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload")
 _BUCKET: Final = re.compile(r"arn:[^:]*:s3:::([^/]+)")
 _CODE_OF_CDK: Final = re.compile(r"cdk-[a-z0-9]+-assets-")
+# What runs a role that is passed to it: with this and iam:PassRole somebody runs his own code as that role.
+_RUNS_A_ROLE: Final = (
+    *(
+        "lambda:CreateFunction",
+        "ec2:RunInstances",
+        "ecs:RunTask",
+        "cloudformation:CreateStack",
+        "codebuild:CreateProject",
+    ),
+    *("glue:CreateJob", "glue:CreateDevEndpoint", "sagemaker:CreateNotebookInstance", "sagemaker:CreateTrainingJob"),
+    *(
+        "states:CreateStateMachine",
+        "states:UpdateStateMachine",
+        "scheduler:CreateSchedule",
+        "ssm:StartAutomationExecution",
+    ),
+)
 # With each of these alone a role can make itself, or another that it can be, as strong as it likes.
 _ESCALATING: Final = (
     *("iam:AddUserToGroup", "iam:AttachGroupPolicy", "iam:AttachRolePolicy", "iam:AttachUserPolicy"),
@@ -44,7 +63,9 @@ _ESCALATING: Final = (
     *("iam:PutGroupPolicy", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy", "iam:PutUserPolicy"),
     *("iam:SetDefaultPolicyVersion", "iam:UpdateAssumeRolePolicy", "iam:UpdateLoginProfile"),
     *("lambda:AddPermission", "lambda:UpdateFunctionCode", "lambda:UpdateFunctionConfiguration"),
-    *("kms:PutKeyPolicy", "s3:PutBucketPolicy", "secretsmanager:PutResourcePolicy"),
+    *("cloudformation:ExecuteChangeSet", "cloudformation:UpdateStack", "codebuild:UpdateProject"),
+    *("iam:UpdateOpenIDConnectProviderThumbprint", "iam:UpdateSAMLProvider"),
+    *("kms:PutKeyPolicy", "s3:PutBucketPolicy", "secretsmanager:PutResourcePolicy", "ssm:SendCommand"),
 )
 # Services that act for whoever asks them to, by the role or the policy that names them.
 _DEPUTIES: Final = (
@@ -128,16 +149,18 @@ def every_resource(template: Template) -> Iterator[Found]:
 
 @rule(
     "LS013",
-    "Role that SageMaker may take for anybody",
-    reason="Without a condition another account's job could be made to run under this role (the confused deputy).",
+    "Role that a service may take for anybody",
+    reason="Without a condition another account's job, schedule or machine could be made to run under this role (the "
+    "confused deputy).",
     mend="Add aws:SourceAccount (or aws:SourceArn) to the trust.",
 )
 def trusts_any_account(template: Template) -> Iterator[Found]:
     for resource in template.of("AWS::IAM::Role"):
         for statement in listed(resource.properties.get("AssumeRolePolicyDocument") or {}, "Statement"):
-            services = listed(statement.get("Principal") or {}, "Service")
-            if "sagemaker.amazonaws.com" in services and not _asks(statement, "aws:Source"):
-                yield found(resource, "trusts SageMaker for every account", "add the condition aws:SourceAccount")
+            if _asks(statement, "aws:Source"):
+                continue
+            for service in _deputies(statement):
+                yield found(resource, f"trusts {service} for every account", "add the condition aws:SourceAccount")
 
 
 @rule(
@@ -174,6 +197,13 @@ def escalates(template: Template) -> Iterator[Found]:
                 yield found(resource, f"{action}: whoever has it can have any right", "take the action away")
         if allows(statement, "sts:AssumeRole") and any("*" in place for place in _resources(statement)):
             yield found(resource, "sts:AssumeRole on roles that are not named", "name the role")
+    passing = {
+        resource.logical_id for resource, statement in template.statements() if allows(statement, "iam:PassRole")
+    }
+    for resource, statement in template.statements():
+        for action in _RUNS_A_ROLE if resource.logical_id in passing else ():
+            if allows(statement, action):
+                yield found(resource, f"{action} with iam:PassRole: runs its own code as that role", "take one away")
 
 
 @rule(
@@ -191,9 +221,21 @@ def lets_in_anybody(template: Template) -> Iterator[Found]:
         named = principal if isinstance(principal, dict) else {"AWS": principal}
         if any(text(one) == "*" for one in listed(named, "AWS")):
             yield found(resource, "allows everybody", "name the account that may")
-        for service in listed(named, "Service"):
-            if text(service).partition(".amazonaws.com")[0] in _DEPUTIES:
-                yield found(resource, f"allows {text(service)} for every account", "add aws:SourceAccount")
+        for service in _deputies(statement):
+            yield found(resource, f"allows {service} for every account", "add aws:SourceAccount")
+
+
+@rule(
+    "LS017",
+    "Right on a beginning of names",
+    reason="`loadproof-prod-*` is also how the names of `prod-eu` begin: one environment or profile reaches another.",
+    mend="Write the names out, or ask for a tag (aws:ResourceTag).",
+)
+def beginning_of_names(template: Template) -> Iterator[Found]:
+    for resource, statement in template.statements():
+        begun = [place for place in _resources(statement) if _BEGINNING.fullmatch(place)]
+        if begun and not _asks(statement, "ResourceTag/"):
+            yield found(resource, f"{_actions(statement)[0]} on {begun[0]}", "write the names out, or ask for a tag")
 
 
 def allows(statement: Block, action: str) -> bool:
@@ -217,6 +259,13 @@ def _document(value: object) -> Block:
         except ValueError:
             return {}
     return value if isinstance(value, dict) else {}
+
+
+def _deputies(statement: Block) -> list[str]:
+    """Services of a principal that act for whoever asks them."""
+    principal = statement.get("Principal")
+    services = [text(one) for one in listed(principal, "Service")] if isinstance(principal, dict) else []
+    return [one for one in services if one.partition(".amazonaws.com")[0] in _DEPUTIES]
 
 
 def _asks(statement: Block, key: str) -> bool:

@@ -1,11 +1,12 @@
 """Make a small random-weight Llama with its tokenizer on the spot, offline and the same to the byte for a seed.
 
-    python scripts/real_server/tiny_model.py OUT [--seed 0]
+    python scripts/real_server/tiny_model.py OUT [--seed 0] [--letters]
 
 OUT becomes a Hugging Face folder of about 26 M parameters in bf16 that any real server loads. Channel 0 of the residual
 stream is a constant no layer writes, so column 0 of lm_head acts as a bias per token: it forbids the end-of-sequence
 token and everything that is not printable ASCII. So a request gets exactly as many tokens as it asks for, and each one
-is text that can be seen (nothing is held back as half a character).
+is text that can be seen (nothing is held back as half a character). With `--letters` a token is one letter: a text
+that was generated is read back as the same tokens, as a server's cache of a conversation needs it.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ def training_text(seed: int) -> Iterator[str]:
         yield " ".join(choose.choices(words, k=choose.randint(6, 16))).capitalize() + ".\n"
 
 
-def make_tokenizer(seed: int) -> Tokenizer:
+def make_tokenizer(seed: int, vocabulary: int = VOCAB) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCAB,
+        vocab_size=vocabulary,
         special_tokens=SPECIAL,
         show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
@@ -83,7 +84,8 @@ def make_weights(tokens: list[str], seed: int) -> dict[str, Array]:
         weights[prefix + "mlp.down_proj.weight"] = without_channel_0(normal(HIDDEN, INTERMEDIATE))
     weights["model.norm.weight"] = np.ones(HIDDEN, np.float32)
     head = normal(VOCAB, HIDDEN, 3.0 * HIDDEN**-0.5)
-    head[:, 0] = [0.0 if is_visible(token) else FORBIDDEN_LOGIT for token in tokens]
+    head[:, 0] = FORBIDDEN_LOGIT
+    head[[place for place, token in enumerate(tokens) if is_visible(token)], 0] = 0.0
     weights["lm_head.weight"] = head
     return weights
 
@@ -114,11 +116,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--letters", action="store_true")
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
 
-    tokenizer = make_tokenizer(arguments.seed)
+    tokenizer = make_tokenizer(arguments.seed, len(SPECIAL) + 256 if arguments.letters else VOCAB)
     tokens = [token for token, _ in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])]
     weights = make_weights(tokens, arguments.seed)
     special = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
@@ -146,7 +149,8 @@ def main() -> None:
         "eos_token": SPECIAL[1],
         "pad_token": SPECIAL[2],
         "model_max_length": CONTEXT,
-        "chat_template": "{{ bos_token }}{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}",
+        "chat_template": "{{ bos_token }}{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}",
     }
     tokenizer.save(str(out / "tokenizer.json"))
     for name, content in (

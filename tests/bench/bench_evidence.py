@@ -10,7 +10,7 @@ import numpy as np
 from bench_records import record
 
 from loadproof.bench.from_profile import objectives_of, workload_of
-from loadproof.bench.judge.run import judge_run
+from loadproof.bench.judging import judge_run
 from loadproof.bench.measure.records import RecordWriter
 from loadproof.bench.plan import RunPlan, planned_in_full, write_plan
 from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target

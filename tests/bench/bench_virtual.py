@@ -11,7 +11,7 @@ from pathlib import Path
 
 from virtual_twin import made_invocation, now_ns, now_s, run_virtual
 
-from loadproof.bench.judge.run import RunResult, judge_run
+from loadproof.bench.judging import RunResult, judge_run
 from loadproof.bench.load.sweep import Sweep
 from loadproof.bench.measure.records import FILE_NAME, RecordWriter, read_records
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE

@@ -11,7 +11,7 @@ from test_bench_run import level, run
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.judge.judgement import judge
-from loadproof.bench.judge.run import RunResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.records import RequestRecord, read_records
 from loadproof.bench.objectives import Objective, parse_objective

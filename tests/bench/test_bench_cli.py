@@ -18,7 +18,7 @@ from bench_fakes import FakeEndpoint, serving
 from bench_recompute import recompute
 
 from loadproof.bench.evidence.document import mismatches
-from loadproof.bench.judge.run import shown_again
+from loadproof.bench.judging import shown_again
 from loadproof.cli import main
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -10,16 +10,16 @@ import pytest
 from bench_records import record
 from bench_summaries import a_summary
 
-from loadproof.bench.judge.run import RunResult
-from loadproof.bench.judge.summary import build_summary
-from loadproof.bench.load.find_max import Bracket
-from loadproof.bench.load.probes import Miss, Stop
-from loadproof.bench.load.search import SearchResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.measure.records import RecordFile, RequestRecord
 from loadproof.bench.objectives import Objective
 from loadproof.bench.output.console import _load, figure, print_result
 from loadproof.bench.plan import RunPlan
+from loadproof.bench.search.find_max import Bracket
+from loadproof.bench.search.levels import SearchResult
+from loadproof.bench.search.probes import Miss, Stop
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from loadproof.bench.summary import build_summary
 from loadproof.errors import ExitCode
 from loadproof.terminal import Terminal
 

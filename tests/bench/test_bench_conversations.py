@@ -16,9 +16,9 @@ from bench_fakes import FakeEndpoint, serving
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import run_benchmark
 from loadproof.bench.measure.records import read_records
-from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from loadproof.bench.spec import BenchmarkSpec, ImageSpec, WorkloadSpec, fixed_tokens
 from loadproof.bench.workload.datasets import DatasetTurn, read_dataset
-from loadproof.bench.workload.images import ImageSpec, png
+from loadproof.bench.workload.images import png
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.errors import InputError
 from loadproof.loads import Load
@@ -71,7 +71,7 @@ def test_a_next_turn_is_due_when_its_reader_has_thought(tmp_path: Path) -> None:
     """Think time 80 ms: the second turn's intended send is the first one's end and 80 ms, to the ns."""
     with serving(FakeEndpoint(protocol="openai")) as endpoint:
         records = run(
-            endpoint, tmp_path, "", Load("constant", requests_per_s=20, requests=3), turns=2, think_time_s=0.08
+            endpoint, tmp_path, "", Load("constant", requests_per_s=40, requests=6), turns=2, think_time_s=0.08
         )
     by_index = {record.index: record for record in records}
     assert sorted(by_index) == [0, 1, 2, 3, 4, 5]

@@ -12,11 +12,11 @@ from bench_summaries import a_summary, whole
 from jsonschema import Draft202012Validator
 
 from loadproof.bench.document import as_json, read_summary, summary_of
-from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.measure.records import RecordFile
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.schema import summary_schema
 from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target, WorkloadSpec, fixed_tokens
+from loadproof.bench.summary import build_summary
 from loadproof.errors import InputError
 
 OLD = Path(__file__).parent / "old_runs"

@@ -9,7 +9,7 @@ import pytest
 from test_bench_regression import latencies, run_of
 
 from loadproof.bench.evidence.document import mismatches
-from loadproof.bench.judge.run import judge_run
+from loadproof.bench.judging import judge_run
 from loadproof.bench.spec import ProfileRef
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile, profile_hash

@@ -17,6 +17,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
 
+from loadproof.bench.compare.regression import compare_runs, read_run
 from loadproof.bench.evidence.document import mismatches
 from loadproof.bench.evidence.filing import at_hand, file_run, name_of
 from loadproof.bench.evidence.places import FolderPlace, Place, places_of
@@ -24,7 +25,6 @@ from loadproof.bench.evidence.s3_place import S3Place
 from loadproof.bench.evidence.status import TreeProfile, age_of, in_days, proof_of, status_of
 from loadproof.bench.evidence.store import read_stored, stored_runs
 from loadproof.bench.from_profile import objectives_of
-from loadproof.bench.judge.regression import compare_runs, read_run
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import Objective
 from loadproof.bench.spec import ProfileRef, Target, fixed_tokens

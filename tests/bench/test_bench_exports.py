@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_bench_regression import compare, latencies, run_of
 
+from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Summary, read_summary
-from loadproof.bench.judge.regression import Comparison
-from loadproof.bench.judge.run import judge_run
 from loadproof.bench.judge.verdict import Verdict
-from loadproof.bench.load.find_max import Bracket
-from loadproof.bench.load.probes import Stop
-from loadproof.bench.load.search import SearchResult
+from loadproof.bench.judging import judge_run
 from loadproof.bench.objectives import Objective
 from loadproof.bench.output.exports import to_csv, to_junit
 from loadproof.bench.output.markdown import to_markdown
+from loadproof.bench.search.find_max import Bracket
+from loadproof.bench.search.levels import SearchResult
+from loadproof.bench.search.probes import Stop
 
 # The Ant JUnit schema (windyroad's JUnit.xsd, "JUnit test result schema for the Apache Ant JUnit and JUnitReport
 # tasks"): of each element its attributes (True: required) and its children in order with their least and most number.

@@ -11,11 +11,11 @@ from bench_records import record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.measure.histogram import GROWTH, RELATIVE_ERROR, Histogram, histogram_of, merged
 from loadproof.bench.measure.records import RecordFile
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from loadproof.bench.summary import build_summary
 
 VALUES = st.lists(st.floats(0, 1e7, allow_subnormal=False).map(lambda value: round(value, 6)), min_size=1, max_size=60)
 

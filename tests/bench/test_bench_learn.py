@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -13,8 +16,10 @@ import pytest
 from bench_recorded import SECRET, capture
 from moto.server import ThreadedMotoServer
 
+from loadproof.bench.learn import reading
+from loadproof.bench.learn.captures import request_of
 from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, rank_correlation
-from loadproof.bench.learn.reading import read_recorded
+from loadproof.bench.learn.reading import Checkpoint, read_recorded
 from loadproof.errors import CouldNotRunError, InputError
 
 CHAT = {"messages": [{"role": "user", "content": SECRET}]}
@@ -243,3 +248,83 @@ def test_lengths_of_one_kind_are_not_paired(tmp_path: Path) -> None:
 def test_ranks_are_spearmans() -> None:
     """By hand: ranks 1, 2.5, 2.5, 4 and 4, 3, 2, 1 have a correlation of -4.5 / sqrt(4.5 * 5)."""
     assert rank_correlation([1, 2, 2, 9], [40, 30, 20, 10]) == pytest.approx(-4.5 / (4.5 * 5) ** 0.5)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from loadproof.bench.learn import reading
+reading.KEPT_EVERY, reading._TOLD_EVERY = 50, 120
+def kill(progress):
+    print(progress.words, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+reading.read_recorded([sys.argv[1]], kill, Path(sys.argv[2]))
+"""
+
+
+def many(folder: Path, files: int, lines: int) -> None:
+    """Captures of chats, each with a system prompt that all share and one turn of a length of its own."""
+    for number in range(files):
+        rows = []
+        for at in range(lines):
+            text = "x" * (40 + 4 * ((7 * at + number) % 50))
+            prompt = {"messages": [{"role": "system", "content": "y" * 80}, {"role": "user", "content": text}]}
+            rows.append(capture(at % 60, prompt, '{"choices": [{"message": {"content": "' + "z" * 20 + '"}}]}'))
+        (folder / f"{number}.jsonl").write_text("".join(rows))
+
+
+def test_a_reading_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Killed with SIGKILL after 120 of 240 requests, of which 100 were written down; then as if it had never been."""
+    (tmp_path / "in").mkdir()
+    many(tmp_path / "in", 3, 80)
+    state = tmp_path / "state"
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "in"), str(state)], capture_output=True, text=True, check=False
+    )
+    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
+    assert killed.stdout.startswith("read 120 requests, 0.00 of 0.00 GB")
+    kept = json.loads((state / "state.json").read_text())
+    assert (kept["read"], kept["file"], kept["line"]) == (100, 1, 20)
+    whole, found = read_recorded([str(tmp_path / "in")]), read_recorded([str(tmp_path / "in")], state=state)
+    for name in ("at_s", "input_tokens", "output_tokens", "new_tokens", "turns", "read", "estimated"):
+        assert getattr(found, name) == getattr(whole, name)
+    assert fit(found).shared_prefix_tokens == fit(whole).shared_prefix_tokens > 0
+    assert not state.exists()
+
+
+def test_a_state_of_another_reading_is_refused(tmp_path: Path) -> None:
+    """Other files: which, is said."""
+    (tmp_path / "in").mkdir()
+    many(tmp_path / "in", 1, 60)
+    checkpoint = Checkpoint(tmp_path / "state", ["elsewhere.jsonl"], b"k")
+    checkpoint.keep(0, 1)
+    with pytest.raises(InputError, match="of another reading, of 1 other files; delete it, or name one"):
+        read_recorded([str(tmp_path / "in")], state=tmp_path / "state")
+
+
+def test_nothing_that_was_said_is_kept_to_go_on_from(tmp_path: Path) -> None:
+    """A state holds numbers, names of files and the key, which only its owner may read."""
+    (tmp_path / "a.jsonl").write_text("".join(capture(at, CHAT, STREAM) for at in range(4)))
+    checkpoint = Checkpoint(tmp_path / "state", ["a.jsonl"], b"k")
+    for line in (tmp_path / "a.jsonl").read_text().splitlines():
+        found = request_of(json.loads(line), b"k")
+        assert found is not None
+        checkpoint.found.add(found)
+    checkpoint.keep(0, 4)
+    written = b"".join(one.read_bytes() for one in (tmp_path / "state").iterdir())
+    assert SECRET.encode() not in written
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
+def test_more_requests_than_are_held_are_thinned_by_chance(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """4,000 requests where 500 are held: an eighth or a sixteenth stands for all, at the same rate and lengths."""
+    monkeypatch.setattr(reading, "MOST_HELD", 500)
+    many(tmp_path, 4, 1000)
+    found = read_recorded([str(tmp_path)])
+    assert found.read == 4_000
+    assert 150 < len(found) < 500
+    assert found.share in (1 / 8, 1 / 16)
+    assert len(found) / found.share == pytest.approx(4_000, rel=0.2)
+    assert sum(found.input_tokens) / len(found) == pytest.approx(20 + 10 + 24.5, rel=0.05)
+    assert fit(found).shared_prefix_tokens > 0
+    assert any("4,000 requests are held, drawn by chance" in note for note in found.notes)

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.live.lines import Ahead, End, Latency, Line, Loaded, Progress
 from loadproof.bench.live.meter import Budget, Meter, Tally, Watch, start_of
 from loadproof.bench.live.schema import live_schema, parsed
@@ -32,6 +31,7 @@ from loadproof.bench.measure.records import RecordFile, RequestRecord
 from loadproof.bench.objectives import Objective
 from loadproof.bench.plan import RunPlan, planned_in_full
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from loadproof.bench.summary import build_summary
 from loadproof.errors import InputError
 from loadproof.loads import Load
 

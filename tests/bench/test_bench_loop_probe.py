@@ -9,10 +9,11 @@ import pytest
 from bench_fakes import FakeEndpoint, serving
 from bench_records import MS, record
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.connect import open_invoker, parse_target
-from loadproof.bench.load.loop_probe import LoopProbe
 from loadproof.bench.load.process import loop_factory
-from loadproof.bench.load.runner import Batch, Runner
+from loadproof.bench.load.runner import Runner
+from loadproof.bench.measure.loop_probe import LoopProbe
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.spec import WorkloadSpec, fixed_tokens

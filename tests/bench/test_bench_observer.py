@@ -15,7 +15,6 @@ from bench_records import record
 from botocore.exceptions import ClientError
 
 from loadproof.bench.connect import parse_target
-from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.measure import observer
 from loadproof.bench.measure.observer import Row, observing
 from loadproof.bench.measure.records import RecordFile
@@ -23,6 +22,7 @@ from loadproof.bench.measure.scaling import Deployed, deployed_of, read_observed
 from loadproof.bench.measure.watcher import Watcher
 from loadproof.bench.plan import RunPlan, planned_in_full, write_plan
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from loadproof.bench.summary import build_summary
 
 S = 10**9
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

@@ -14,12 +14,14 @@ from bench_virtual import VirtualRun, VirtualServer
 from loadproof.bench.connect import parse_target
 from loadproof.bench.document import as_json
 from loadproof.bench.job import resume_benchmark, run_benchmark
-from loadproof.bench.judge.run import RunResult, judge_run
+from loadproof.bench.judging import RunResult, judge_run
 from loadproof.bench.live import meter
 from loadproof.bench.live.lines import Line, Progress
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective
 from loadproof.bench.plan import read_plan, write_plan
+from loadproof.bench.search.planned import next_planned
+from loadproof.bench.search.probes import Probe
 from loadproof.bench.spec import BenchmarkSpec, Search, WorkloadSpec, fixed_tokens
 from loadproof.bench.workload.arrivals import schedule_of
 from loadproof.errors import InputError
@@ -239,6 +241,20 @@ def test_the_highest_rate_is_found_and_the_search_resumes(tmp_path: Path) -> Non
     again = searched.go()
     assert (again.summary.search.stop.rule, again.summary.search.found) == ("converged", found.found)
     assert len(read_plan(tmp_path).levels) == len(plan.levels)
+
+
+def test_a_level_that_was_judged_is_not_asked_for_its_records_again(tmp_path: Path) -> None:
+    """Two levels of a search, judged once: what comes next is the same without their records as with them."""
+    search = Search("find_max", Load("constant", requests=25), 8, 128, tolerance=0.5)
+    bounds = (parse_objective("e2e_p50_ms=60"),)
+    virtual(tmp_path, VirtualServer(alone_s=0.02), search=search, objectives=bounds, warmup_requests=0).go()
+    plan = read_plan(tmp_path)
+    plan = replace(plan, levels=plan.levels[:2])
+    records = [one for one in read_records(tmp_path / "requests.jsonl").records if one.level < 2]
+    judged: dict[int, Probe] = {}
+    wanted = next_planned(plan, records, judged)
+    assert wanted is not None and list(judged) == [0, 1]
+    assert next_planned(plan, (), judged) == wanted
 
 
 def test_a_finished_search_resumes_without_its_endpoint(tmp_path: Path) -> None:

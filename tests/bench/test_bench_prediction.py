@@ -128,11 +128,19 @@ def test_a_search_over_rates_is_predicted_where_it_doubles(deployment: PlannedDe
     assert [point.load for point in found] == [f"poisson {rate} requests/s" for rate in (1, 2, 4, 6)]
 
 
-def test_what_the_twin_cannot_say_is_not_said(deployment: PlannedDeployment) -> None:
-    """Turns of a conversation wait for their answers; and a level too long to simulate before the run has no figure."""
+def test_turns_of_an_open_loop_are_predicted_and_wait_for_their_answers(deployment: PlannedDeployment) -> None:
+    """Two turns of one conversation, each alone: a request in flight, whatever its reader's think time."""
+    load = Load("constant", requests_per_s=1, requests=2)
+    quick = replace(spec_of(load).workload, turns=2)
+    [one] = points(deployment, spec_of(load, workload=quick))
+    [slow] = points(deployment, spec_of(load, workload=replace(quick, think_time_s=60)))
+    assert one.e2e_ms == pytest.approx(slow.e2e_ms)
+    assert slow.requests_per_s is not None
+    assert slow.requests_per_s < 2 / 60
+
+
+def test_a_level_too_long_to_simulate_before_the_run_has_no_figure(deployment: PlannedDeployment) -> None:
     load = Load("constant", requests_per_s=1, requests=5)
-    talk = replace(spec_of(load).workload, turns=2)
-    assert points(deployment, spec_of(load, workload=talk)) == ()
     endless = Load("constant", requests_per_s=50, requests=MOST_SIMULATED)
     assert [point.load for point in points(deployment, spec_of(load, endless))] == [load.words]
 

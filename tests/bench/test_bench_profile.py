@@ -13,10 +13,9 @@ from loadproof.bench.from_profile import (
     loads_of,
     objectives_of,
     spec_of_profile,
-    token_counts,
     workload_of,
 )
-from loadproof.bench.spec import BenchmarkSpec, Search, TokenCounts
+from loadproof.bench.spec import BenchmarkSpec, Search
 from loadproof.catalog import instance
 from loadproof.cli.bench.load import LoadOptions
 from loadproof.cli.bench.spec import Options, spec_from_profile
@@ -24,7 +23,9 @@ from loadproof.errors import CouldNotRunError, InputError
 from loadproof.loads import Load
 from loadproof.localcloud.state import CloudState, state_path
 from loadproof.profiles import load_profile, profile_hash
+from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.schema import TokenDistribution
+from loadproof.sessions import TokenCounts
 
 CHAT = """
 name: chat
@@ -237,11 +238,11 @@ def test_every_objective_of_the_schema_can_be_judged(chat: Path) -> None:
 
 def test_a_distribution_keeps_its_bounds() -> None:
     """lognormal with mean 200 and stddev 50 in [10, 400]."""
-    counts = token_counts(TokenDistribution(distribution="lognormal", mean=200, stddev=50, min=10, max=400))
+    counts = counts_of(TokenDistribution(distribution="lognormal", mean=200, stddev=50, min=10, max=400))
     assert counts == TokenCounts("lognormal", 200, 50, 10, 400)
 
 
 def test_an_empirical_distribution_knows_its_mean_and_bounds() -> None:
     """Of 10, 20 and 60 the mean is 30, for the planner too."""
-    counts = token_counts(TokenDistribution(distribution="empirical", values=(10, 60, 20)))
+    counts = counts_of(TokenDistribution(distribution="empirical", values=(10, 60, 20)))
     assert counts == TokenCounts("empirical", 30, 0, 10, 60, (10, 60, 20))

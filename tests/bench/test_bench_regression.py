@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bench_records import record
 
-from loadproof.bench.judge.between_runs import (
+from loadproof.bench.compare.between_runs import (
     Between,
     History,
     KeptRun,
@@ -21,7 +21,7 @@ from loadproof.bench.judge.between_runs import (
     detectable,
     runs_to_settle,
 )
-from loadproof.bench.judge.regression import (
+from loadproof.bench.compare.regression import (
     Comparison,
     compare_runs,
     difference_of_shares,

@@ -28,7 +28,7 @@ from loadproof.bench.measure.records import MISSING, read_records
 from loadproof.bench.remote.job import RemoteRun, drive, upload
 from loadproof.bench.remote.launchers import LocalHosts, host_names
 from loadproof.bench.remote.settings import Terms
-from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.bench.s3_store import S3Store, s3_client
 from loadproof.bench.spec import BenchmarkSpec, Search, WorkloadSpec, fixed_tokens
 from loadproof.cli.main import run as loadproof
 from loadproof.errors import ExitCode

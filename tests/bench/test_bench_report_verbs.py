@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from test_bench_regression import latencies, run_of
 
-from loadproof.bench.judge.run import judge_run
+from loadproof.bench.judging import judge_run
 from loadproof.cli.main import run as loadproof
 
 

@@ -14,7 +14,7 @@ from bench_recompute import differences, recompute
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import new_folder, resume_benchmark, run_benchmark
-from loadproof.bench.judge.run import RunResult, shown_again
+from loadproof.bench.judging import RunResult, shown_again
 from loadproof.bench.live.lines import Line, Progress
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective

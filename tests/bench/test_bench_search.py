@@ -10,12 +10,12 @@ from bench_records import record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadproof.bench.load.find_max import bracket_of, confirmed_load, standing_of
-from loadproof.bench.load.probes import Miss, Probe, Rule, Stop, Tally, Wanted, e_value, probe_of
-from loadproof.bench.load.search import judged_probe, next_level, search_result
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.steady import steady_state
 from loadproof.bench.objectives import Objective
+from loadproof.bench.search.find_max import bracket_of, confirmed_load, standing_of
+from loadproof.bench.search.levels import judged_probe, next_level, search_result
+from loadproof.bench.search.probes import Miss, Probe, Rule, Stop, Tally, Wanted, e_value, probe_of
 from loadproof.bench.spec import BenchmarkSpec, Search, Target, WorkloadSpec, fixed_tokens
 from loadproof.loads import Load
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.load.batches import share_of
-from loadproof.bench.load.runner import Batch
 from loadproof.bench.workload.arrivals import closed_loop, schedule_of
 from loadproof.loads import Load
 

@@ -28,7 +28,7 @@ from loadproof.bench.evidence.standing import Standing, proves, sign_run, standi
 from loadproof.bench.evidence.statement import Envelope, Signature, read_envelope
 from loadproof.bench.evidence.status import TreeProfile, proof_of
 from loadproof.bench.evidence.store import read_stored
-from loadproof.bench.judge.run import judge_run
+from loadproof.bench.judging import judge_run
 from loadproof.bench.measure.hash_tree import HashTree
 from loadproof.bench.spec import Target
 from loadproof.cli.main import run as loadproof

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench_fakes import FakeEndpoint, serving
 from test_bench_regression import run_of
 
-from loadproof.bench.judge.run import judge_run
+from loadproof.bench.judging import judge_run
 from loadproof.bench.spec import BenchmarkSpec, Search, Target, WorkloadSpec, fixed_tokens
 from loadproof.cli import main
 from loadproof.loads import Load

@@ -11,7 +11,7 @@ from bench_records import record
 from test_bench_regression import run_of
 
 from loadproof.bench.imports import read_measured
-from loadproof.bench.judge.run import judge_run
+from loadproof.bench.judging import judge_run
 from loadproof.bench.measure.records import UNFINISHED
 from loadproof.bench.measure.steady import drain, steady_state, truncation
 

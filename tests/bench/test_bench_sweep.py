@@ -9,14 +9,15 @@ from array import array
 import pytest
 from bench_records import record
 
-from loadproof.bench.judge.summary import knee_of
-from loadproof.bench.load.runner import CANCEL_GRACE_S, Batch, Runner
+from loadproof.bench.batch import Batch
+from loadproof.bench.load.runner import CANCEL_GRACE_S, Runner
 from loadproof.bench.load.sweep import why_never_ran
 from loadproof.bench.measure.levels import MeasuredLevel
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.steady import steady_state, steady_tokens_per_s
 from loadproof.bench.spec import WorkloadSpec, fixed_tokens
+from loadproof.bench.summary import knee_of
 from loadproof.bench.workload.arrivals import closed_loop
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.invocation import GenerationRequest, Invocation, OutcomeKind

@@ -147,7 +147,7 @@ def test_a_trace_of_failures_alone_has_no_rows(tmp_path: Path) -> None:
 
 def test_found_blocks_are_those_of_a_plain_replay() -> None:
     """Against a cache of lists: 2,000 prompts over trees of prefixes, room for 64 blocks."""
-    chance, cache, plain = Random(7), BlockCache(64), OrderedDict[int, bool]()
+    chance, cache, plain = Random(7), BlockCache(), OrderedDict[int, bool]()
     for _ in range(2_000):
         root = chance.randrange(6)
         prompt = [root * 1000 + depth * 10 + chance.randrange(2) for depth in range(chance.randrange(1, 12))]
@@ -161,9 +161,111 @@ def test_found_blocks_are_those_of_a_plain_replay() -> None:
             plain[block] = True
         while len(plain) > 64:
             plain.popitem(last=False)
-        assert cache.use(prompt) == expected
+        assert cache.hold(prompt) == expected
+        cache.release(prompt)
+        cache.shrink(64)
 
 
 def test_rows_compare_by_what_they_say() -> None:
     """A row without blocks is one of before."""
     assert TraceRow(0, 10, 3) == TraceRow(0.0, 10, 3, ())
+
+
+AGENT = {
+    "id": "one", "models": ["m"], "block_size": 64, "tool_tokens": 64, "system_tokens": 64,
+    "requests": [
+        {"t": 0.0, "type": "s", "in": 192, "out": 20, "hash_ids": [1, 2, 3], "stop": "tool_use"},
+        {"t": 9.0, "type": "s", "in": 320, "out": 30, "hash_ids": [1, 2, 3, 4, 5], "stop": ""},
+        {"t": 4.5, "type": "subagent", "requests": [{"t": 5.0, "type": "n", "in": 64, "out": 5, "hash_ids": [1]}]},
+    ],
+}  # fmt: skip
+
+
+def agents(folder: Path, *changes: dict[str, object]) -> Path:
+    """A conversation a file, each as `AGENT` with these keys in place of its own."""
+    for number, change in enumerate(changes):
+        (folder / f"trace_{number}.json").write_text(json.dumps(AGENT | change))
+    return folder
+
+
+def test_agents_conversations_are_read_with_their_blocks_and_sub_agents(tmp_path: Path) -> None:
+    """By time; ids of one conversation are no other's, unless they are global."""
+    rows = read_trace(agents(tmp_path, {}, {}))
+    assert [(row.due_s, row.input_tokens, row.session) for row in rows] == [
+        (0, 192, 0), (0, 192, 1), (5, 64, 0), (5, 64, 1), (9, 320, 0), (9, 320, 1),
+    ]  # fmt: skip
+    assert rows[0].block_tokens == 64
+    assert rows[4].blocks[:3] == rows[0].blocks != rows[1].blocks
+    shared = read_trace(agents(tmp_path, *[{"hash_id_scope": "global"}] * 2), speed=3)
+    assert shared[0].blocks == shared[1].blocks == (1, 2, 3)
+    assert shared[-1].due_s == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"block_size": 0}, "block_size 0: expected a whole number from 1"),
+        ({"requests": 3}, "no list `requests`"),
+        ({"requests": [{"t": "x", "in": 1, "out": 1}]}, "request 1: t 'x': expected seconds"),
+        ({"requests": [{"t": 1, "in": 0, "out": 1}]}, "request 1: in 0: expected a whole number from 1"),
+        ({"requests": [{"requests": [{"t": 1, "in": 1, "out": 1, "hash_ids": 3}]}]}, "request 1, request 1: hash_ids"),
+    ],
+)
+def test_what_is_wrong_with_an_agents_conversation_has_its_place(
+    tmp_path: Path, change: dict[str, object], told: str
+) -> None:
+    """The file, and which of its requests."""
+    with pytest.raises(InputError, match=r"trace_1.json: ") as caught:
+        read_trace(agents(tmp_path, {}, change))
+    assert told in str(caught.value)
+
+
+WINDOWS = "0,2,1.0,Gamma,1.0,0.5\n600,0,0,,0,0\n1200,4,2.0,Weibull,0.5,0.125\n"
+COUNTS = {"0": {"input_tokens": "{100: 0.25, 300: 0.75}", "output_tokens": "{10: 1.0}"}}
+COUNTS["1200"] = {"input_tokens": "{7: 1.0}", "output_tokens": "{9: 1.0}"}
+
+
+def servegen(folder: Path, windows: str = WINDOWS, counts: object = COUNTS) -> Path:
+    (folder / "chunk-0-trace.csv").write_text(windows)
+    (folder / "chunk-0-dataset.json").write_text(json.dumps(counts))
+    return folder
+
+
+def test_a_client_of_servegen_sends_what_its_windows_say(tmp_path: Path) -> None:
+    """2/s for ten minutes, nothing for ten, 4/s of other lengths for ten: within chance of 1,200 and 2,400 requests."""
+    rows = read_trace(servegen(tmp_path))
+    early, late = ([row for row in rows if (row.due_s < 900) is before] for before in (True, False))
+    assert len(early) == pytest.approx(1200, rel=0.1)
+    assert len(late) == pytest.approx(2400, rel=0.2)
+    assert not any(610 < row.due_s < 1190 for row in rows)
+    assert sum(row.input_tokens == 300 for row in early) / len(early) == pytest.approx(0.75, abs=0.05)
+    assert {(row.input_tokens, row.output_tokens) for row in late} == {(7, 9)}
+    assert read_trace(tmp_path) == rows, "always the same"
+
+
+@pytest.mark.parametrize(
+    ("windows", "counts", "told"),
+    [
+        ("0,2,1\n", COUNTS, "trace.csv:1: 3 values; expected begin, rate"),
+        ("0,2,1,Pareto,1,1\n", COUNTS, "trace.csv:1: pattern 'Pareto' of shape 1"),
+        ("0,0,0,,0,0\n0,0,0,,0,0\n", COUNTS, "trace.csv:2: begin 0 after 0; sort the windows"),
+        (
+            WINDOWS,
+            {"0": {"input_tokens": "__import__('os')", "output_tokens": "{1: 1}"}},
+            "'0': input_tokens: expected",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_client_has_its_place(tmp_path: Path, windows: str, counts: object, told: str) -> None:
+    """The line of its windows, or the second of its counts; nothing in them is run."""
+    with pytest.raises(InputError) as caught:
+        read_trace(servegen(tmp_path, windows, counts))
+    assert told in str(caught.value)
+
+
+def test_what_a_folder_does_not_tell_is_said(tmp_path: Path) -> None:
+    """When conversations began; and that a benchmark's prompts share nothing."""
+    path = agents(tmp_path, {})
+    assert trace_notes(path, read_trace(path), blocks_used=True) == [
+        f"{path.name}: nothing tells when its conversations began: all begin together"
+    ]

@@ -7,12 +7,14 @@ from textwrap import dedent
 
 import pytest
 
+from loadproof import simulation
 from loadproof.capacity import make_plan
-from loadproof.capacity.workload import planned_deployment, planned_workload
+from loadproof.capacity.workload import mean_of, planned_deployment, planned_workload
 from loadproof.profiles import check_file, load_profile
-from loadproof.profiles.conversation import history_tokens, prompt_tokens
+from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.simulation.profile import simulate_profile
+from loadproof.simulation.sessions import Session
 from loadproof.simulation.sizes import request_sizes
 
 # What `bench --turns 6 --input-tokens 3072 --output-tokens 256` was seen to send.
@@ -46,20 +48,23 @@ def chat(folder: Path, **values: object) -> Profile:
     return load_profile(file_of(folder, **values))
 
 
-def test_a_turn_has_all_before_it() -> None:
+def test_a_turn_has_all_before_it(tmp_path: Path) -> None:
     """The prompts that were seen on the wire."""
-    assert tuple(prompt_tokens(turn, 3_072, 256) for turn in range(1, 7)) == SENT
+    (chain,) = mixture_of(chat(tmp_path).workload).classes
+    assert tuple(prompt for prompt, _ in chain.prompts(mean_of, mean_of)) == SENT
 
 
-def test_history_is_what_the_turn_before_ended_with() -> None:
+def test_history_is_what_the_turn_before_ended_with(tmp_path: Path) -> None:
     """Its prompt and its answer."""
-    assert history_tokens(3, 3_072, 256) == SENT[1] + 256
+    (chain,) = mixture_of(chat(tmp_path).workload).classes
+    assert chain.prompts(mean_of, mean_of)[2][1] == SENT[1] + 256
 
 
 def test_the_twin_is_sent_the_same_prompts(tmp_path: Path) -> None:
-    """Two conversations, one after the other."""
-    sizes = request_sizes(chat(tmp_path).workload)
-    assert tuple(next(sizes)[0] for _ in range(12)) == SENT * 2
+    """Of one conversation."""
+    session = next(request_sizes(mixture_of(chat(tmp_path).workload)))
+    assert isinstance(session, Session)
+    assert tuple(step.input_tokens for step in session.steps) == SENT
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_conversations_that_do_not_fit_the_memory_are_computed_anew(tmp_path: Pa
 def test_plan_and_twin_agree_on_a_conversation(tmp_path: Path, caches: str) -> None:
     """Tokens a second and the mean latency of eight in flight, within 5 and 10%: two ways to reckon the same."""
     profile = chat(tmp_path, caches=caches)
-    planned, simulated = make_plan(profile).at_objectives, simulate_profile(profile, minutes=30).summary
+    planned, simulated = simulation.make_plan(profile).at_objectives, simulate_profile(profile, minutes=30).summary
     assert planned is not None and simulated.e2e.mean_ms is not None
     assert simulated.output_tokens_per_s == pytest.approx(planned.output_tokens_per_s, rel=0.05)
     assert simulated.e2e.mean_ms == pytest.approx(planned.e2e_ms, rel=0.10)

@@ -142,7 +142,7 @@ def test_an_unknown_model_is_an_error_that_says_what_to_write() -> None:
     """No guess is made for a shape nobody gave."""
     with pytest.raises(
         InputError,
-        match=r"does not know the shape of `acme/secret-9b`; give model\.config_json, or model\.architecture",
+        match=r"does not know the shape of `acme/secret-9b`; give model\.base, model\.config_json, or",
     ):
         from_container("tgi", {}, "acme/secret-9b")
 

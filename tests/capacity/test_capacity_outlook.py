@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from loadproof.capacity import make_plan
 from loadproof.capacity.workload import planned_deployment, tokens_at
 from loadproof.profiles import load_profile
+from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Objectives, Profile, TokenDistribution
 from loadproof.simulation.closed_loop import simulate_requests
 from loadproof.simulation.sizes import request_sizes
@@ -74,7 +75,7 @@ def test_the_twin_has_the_same_tail() -> None:
     counts = TokenDistribution(distribution="lognormal", mean=300, stddev=150, min=16, max=900)
     profile = with_answers(counts, at_concurrency=4, e2e_p95_ms=9000)
     (row,) = make_plan(profile).outlook
-    sizes = request_sizes(profile.workload)
+    sizes = request_sizes(mixture_of(profile.workload))
     done = simulate_requests(replace(planned_deployment(profile), copies=1), [next(sizes) for _ in range(400)], 4)
     latencies_ms = sorted(request.e2e_ms for request in done)
     assert row.predicted == pytest.approx(latencies_ms[380], rel=0.1)

@@ -13,6 +13,7 @@ SIZE = re.compile(r"-(\d+(?:\.\d+)?)([bm])\b(?!-?\d)", re.IGNORECASE)
 SAID_WITHOUT_EMBEDDINGS = {
     *("DeepSeek-R1-Distill-Qwen-1.5B", "Falcon3-1B-Base", "Falcon3-1B-Instruct", "Qwen3-VL-2B-Instruct"),
     *("gemma-2b", "gemma-7b", "gemma-2-2b"),
+    "granite-3.3-2b-instruct",
 }
 NAMED = [
     (row, float(size[1]) * (1.0 if size[2] in "bB" else 1e-3))
@@ -27,8 +28,8 @@ def test_a_model_weighs_what_its_name_says(row: catalog.Architecture, billions: 
     assert row.parameters_b == pytest.approx(billions, rel=0.13, abs=0.3)
 
 
-def test_two_hundred_models_resolve_by_id() -> None:
-    assert len(set(catalog.model_ids())) >= 200
+def test_three_hundred_models_resolve_by_id() -> None:
+    assert len(set(catalog.model_ids())) >= 300
     assert all(catalog.architecture(model_id) for model_id in catalog.model_ids())
 
 
@@ -59,3 +60,23 @@ def test_a_packed_name_of_a_model_nobody_lists_is_not_guessed() -> None:
 @pytest.mark.parametrize("model_id", ["meta-llama/Llama-3.1-8B-Instruct", "google/gemma-2-9b-it"])
 def test_models_that_ask_for_a_licence_are_gated(model_id: str) -> None:
     assert catalog.is_gated(model_id)
+
+
+def test_a_name_without_a_publisher_is_no_model() -> None:
+    """Nobody could download `qwen3-8b`; what is near has a publisher."""
+    assert catalog.architecture("qwen3-8b") is None
+    assert catalog.near_models("qwen3-8b")[0] == "Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize(
+    ("packed", "whole"),
+    [
+        ("unsloth/Qwen3-8B-unsloth-bnb-4bit", "Qwen/Qwen3-8B"),
+        ("nvidia/DeepSeek-R1-FP4", "deepseek-ai/DeepSeek-R1"),
+        ("mlx-community/Llama-3.2-3B-Instruct-4bit", "meta-llama/Llama-3.2-3B"),
+    ],
+)
+def test_a_packing_whose_size_is_not_known_is_near_its_model(packed: str, whole: str) -> None:
+    """Its bytes a weight would be a guess, so it does not resolve; the first suggestion is what was packed."""
+    assert catalog.architecture(packed) is None
+    assert catalog.near_models(packed)[0] == whole

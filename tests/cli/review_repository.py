@@ -16,11 +16,11 @@ from typing import Any
 import yaml
 
 from loadproof.sides.cache import Cache
-from loadproof.sides.pairs import Choice, Sides, find_sides
+from loadproof.sides.pairs import Choice, Sides, Trust, find_sides
 from loadproof.sides.refs import find_trees
 
 APP = """\
-import json, os, sys
+import contextlib, json, os, sys
 from pathlib import Path
 
 from stacks.queue import TIMEOUT_S
@@ -28,7 +28,7 @@ from stacks.queue import TIMEOUT_S
 root = Path(__file__).resolve().parent / "deploy_profiles"
 context = json.loads(os.environ["CDK_CONTEXT_JSON"])
 out = Path(os.environ["CDK_OUTDIR"])
-with open(os.environ["CDK_RUNS_FILE"], "a") as log:
+with contextlib.suppress(OSError), open(os.environ["CDK_RUNS_FILE"], "a") as log:  # walls keep it from there
     log.write(json.dumps({"context": context, "variables": sorted(os.environ)}) + "\\n")
 stacks = {}
 for env in context["env"].split(","):
@@ -123,12 +123,21 @@ class Project:
     def runs(self) -> int:
         return len(self.runs_file.read_text().splitlines()) if self.runs_file.exists() else 0
 
-    def sides(self, base: str, head: str | None = None, *, direct: bool = False, choice: Choice | None = None) -> Sides:
+    def sides(
+        self,
+        base: str,
+        head: str | None = None,
+        *,
+        direct: bool = False,
+        choice: Choice | None = None,
+        trust: Trust = "unwalled",
+    ) -> Sides:
         """As the command finds them, from the current folder."""
         os.environ["CDK_RUNS_FILE"] = str(self.runs_file)
         before, after, _ = find_trees(base, head, direct=direct)
         with tempfile.TemporaryDirectory() as folder:
-            return find_sides(before, after, choice or Choice(), self.cache, Path(folder).resolve(), lambda said: None)
+            work = Path(folder).resolve()
+            return find_sides(before, after, choice or Choice(), self.cache, work, lambda said: None, trust)
 
 
 def names(sides: Sides) -> list[str]:

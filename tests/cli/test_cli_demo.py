@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from loadproof.cli.demo import command as demo
 from loadproof.cli.demo.children import child, finished
 from loadproof.cli.demo.steps import Steps
 from loadproof.cli.main import run
 from loadproof.errors import CouldNotRunError
+from loadproof.profiles import folders
 from loadproof.terminal import Terminal
 
 pytestmark = pytest.mark.cdk
@@ -159,7 +159,8 @@ def test_profiles_with_mistakes_end_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 2 as for `loadproof check`, its messages on the terminal, no run folder left."""
-    monkeypatch.setattr(demo, "REPOSITORY", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cdk.json").touch()
     (tmp_path / "node_modules/.bin").mkdir(parents=True)
     (tmp_path / "node_modules/.bin/cdk").touch()
     folder = tmp_path / "deploy_profiles" / "dev"
@@ -176,7 +177,7 @@ def test_a_full_disk_is_one_line(verb: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "loadproof", *verb],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=demo.REPOSITORY,
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT,
         )  # fmt: skip
     assert done.returncode == (2 if verb[0] == "demo" else 3)
     [line] = done.stderr.splitlines()
@@ -188,7 +189,7 @@ def test_where_nobody_can_be_told_the_exit_code_still_says_it(verb: list[str], c
     """Both streams on a full disk: never 1, which is a missed objective's."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "loadproof", *verb], stdout=full, stderr=full, check=False, cwd=demo.REPOSITORY
+            [sys.executable, "-m", "loadproof", *verb], stdout=full, stderr=full, check=False, cwd=ROOT
         )
     assert done.returncode == code
 
@@ -204,11 +205,15 @@ def test_an_environment_without_profiles_is_a_usage_error(environment: dict[str,
     assert "Traceback" not in done.stderr
 
 
-def test_an_installed_package_says_what_the_demo_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("profiles", [True, False], ids=["no app", "no repository"])
+def test_where_nothing_can_be_deployed_the_demo_says_what_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], profiles: bool
 ) -> None:
-    """Beside site-packages there are no profiles: exit 2, and what to do."""
-    monkeypatch.setattr(demo, "REPOSITORY", tmp_path)
+    """An installed package in an empty folder, or beside profiles alone: exit 2, and what writes the rest."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "site-packages" / "loadproof" / "profiles" / "folders.py"))
+    if profiles:
+        (tmp_path / "deploy_profiles").mkdir()
     assert run(["demo"]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "which an installed package does not hold; clone the repository, run `make setup`" in said
+    assert "loadproof init endpoints --defaults && cd endpoints && make setup && .venv/bin/loadproof demo" in said

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from bench_summaries import whole
 from review_repository import Project
@@ -120,14 +121,14 @@ def test_the_cache_is_used_unless_told_otherwise(project: Project) -> None:
     """Two processes, then none, then two again."""
     counts = []
     for option in ("--cache", "--cache", "--no-cache"):
-        run(["review", "main", "branch", option])
+        run(["review", "main", "branch", "--trust=unwalled", option])
         counts.append(project.runs)
     assert counts == [2, 2, 4]
 
 
 def test_files_take_their_format_from_their_ending(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """One review, three files; standard output keeps the verdict."""
-    assert run(["review", "main", "branch", *_outputs("r.md", "r.sarif", "r.json")]) == 0
+    assert run(["review", "main", "branch", "--trust=unwalled", *_outputs("r.md", "r.sarif", "r.json")]) == 0
     assert Path("r.md").read_text().startswith("<!-- loadproof-review -->")
     assert json.loads(Path("r.sarif").read_text())["version"] == "2.1.0"
     assert json.loads(Path("r.json").read_text())["schema_version"] == 1
@@ -220,18 +221,21 @@ def _shallow(project: Project, target: Path) -> None:
     project.git("clone", "-q", "--depth=1", "--branch", "branch", project.root.as_uri(), str(target))
 
 
-def test_a_cancelled_review_leaves_nothing_running(project: Project) -> None:
+@pytest.mark.parametrize("trust", ["head", "unwalled"])
+def test_a_cancelled_review_leaves_nothing_running(trust: str, project: Project) -> None:
     """SIGTERM, as CI sends it: exit 130, and the synthesis under way is ended with it."""
-    started = project.root.parent / "started"
-    project.write("app.py", f"import os, time\nopen({str(started)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
-    command = [sys.executable, "-m", "loadproof", "review", "main", "-c", "profile=chat"]
+    name = str(project.root / "in-the-middle")
+    project.write("app.py", f"import os\nos.execvp('sh', ['sh', '-c', 'sleep 600; true', {name!r}])\n")
+    project.commit()
+    command = [sys.executable, "-m", "loadproof", "review", "main", "-c", "profile=chat", f"--trust={trust}"]
     process = subprocess.Popen(command, cwd=project.root, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
-    while process.poll() is None and not (started.exists() and started.read_text()):
+    while not (started := [one for one in psutil.process_iter(["cmdline"]) if name in (one.info["cmdline"] or [])]):
+        assert process.poll() is None
         time.sleep(0.05)
     process.terminate()
     assert process.wait(120) == 130
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
+    for one in started:
+        one.wait(60)
 
 
 def test_the_repository_is_left_as_it_was(project: Project) -> None:

@@ -42,6 +42,39 @@ def test_no_other_verb_is_imported(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def after_a_check(said: str) -> list[str]:
+    """The words of `said`, an expression, once `loadproof check` of one profile is done."""
+    program = f"""
+import atexit, gc, sys
+from loadproof.cli.main import main
+atexit.register(lambda: print(*{said}))
+main()
+"""
+    command = [sys.executable, "-c", program, "check", "deploy_profiles/dev/llama-3-1-8b.yaml"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+
+
+def test_a_check_imports_what_reads_profiles_and_no_more() -> None:
+    """Nothing that plans, simulates, sends, deploys, draws or calls AWS; at most 90 modules of our own."""
+    loaded = after_a_check("sys.modules")
+    ours = [name.split(".") for name in loaded if name.split(".")[0] == "loadproof"]
+    rooms = {name[1] for name in ours if len(name) > 1}
+    assert not rooms & {"capacity", "simulation", "invocation", "bench", "constructs", "localcloud", "advice", "review"}
+    assert not {"numpy", "rich", "boto3", "botocore", "aws_cdk", "jsii", "plotly"} & set(loaded)
+    assert len(ours) <= 90
+
+
+def test_a_check_builds_no_validator() -> None:
+    """A profile is read by the grammar: pydantic builds neither validators nor serializers of it."""
+    assert after_a_check("[sys.modules['loadproof.profiles.schema'].Profile.__pydantic_complete__]") == ["False"]
+
+
+def test_imports_are_not_searched_for_garbage() -> None:
+    """What modules bring stays until the end: neither a collection on the way nor the one at the end walks it."""
+    frozen, others = map(int, after_a_check("(gc.get_freeze_count(), len(gc.get_objects()))"))
+    assert frozen > 4 * others  # 13 times as many
+
+
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verbs_line_is_whole_and_short(name: str) -> None:
     """Of 60 characters at most, and it ends."""

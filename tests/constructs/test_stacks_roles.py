@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, OWN_SHAPE, App, merged, profile
+from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, OWN_SHAPE, App, merged, profile, synthesize
 
 from loadproof.constructs.deployment import Deployment
 from loadproof.profiles.schema.environment import BenchmarkJob
-from loadproof.templates.template import text
+from loadproof.templates.template import listed, text
 from stacks.application import add_stacks
 
 REVIEWED = Path(__file__).parent / "snapshots" / "roles.txt"
@@ -133,3 +133,26 @@ def test_roles_are_handed_to_one_service(tmp_path: Path) -> None:
                 if "iam:PassRole" in statement["Action"]:
                     assert "*" not in str(statement["Resource"]), name
                     assert list(statement["Condition"]["StringEquals"]) == ["iam:PassedToService"], name
+
+
+def test_the_role_reads_the_alarms_that_turn_its_updates_back_and_no_others(tmp_path: Path) -> None:
+    """Each by its name: `loadproof-test-chat-*` is also how the alarms of a profile `chat-eu` are called."""
+    objectives = {"e2e_p50_ms": 900, "e2e_p95_ms": 3000, "error_rate_max": 0.01, "ttft_p95_ms": 500}
+    for bounds in (objectives, {"e2e_p95_ms": None, "ttft_p95_ms": 500}):
+        resources = synthesize(profile(tmp_path, {"objectives": bounds, "copies": {"min": 2}})).template["Resources"]
+        read = [
+            place.partition(":alarm:")[2]
+            for body in resources.values()
+            for statement in body["Properties"].get("PolicyDocument", {}).get("Statement", [])
+            if statement["Action"] == "cloudwatch:DescribeAlarms"
+            for place in listed(statement, "Resource")
+        ]
+        rolling = [
+            resources[alarm["AlarmName"]["Ref"]]["Properties"]["AlarmName"]
+            for body in resources.values()
+            for alarm in body["Properties"]
+            .get("DeploymentConfig", {})
+            .get("AutoRollbackConfiguration", {})
+            .get("Alarms", [])
+        ]
+        assert sorted(set(rolling)) == sorted(read) and read

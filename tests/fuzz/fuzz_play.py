@@ -57,7 +57,7 @@ class _Canned:
                 if piece:
                     connection.data_received(piece)
             if self.answer.ending == "timeout":
-                connection._fail(TimeoutFault("idle", 1.0))
+                connection._cut_off(TimeoutFault("idle", 1.0))
             else:
                 connection.connection_lost(ConnectionResetError("reset") if self.answer.ending == "reset" else None)
 
@@ -68,6 +68,8 @@ class _Canned:
         return self.answer.unwrapper()
 
     async def warm(self, count: int, timeouts: Timeouts) -> None: ...
+
+    def hand_over(self) -> None: ...
 
     def cancel_all(self) -> None: ...
 

@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import distribution
+from collections.abc import Iterable
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
@@ -16,23 +17,38 @@ ROOT = Path(__file__).parents[2]
 PROFILE = str(ROOT / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml")
 
 
+BYTECODE = 1.6  # of the source's length at most: numpy's is 1.54, most others' 1.2
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `pip install loadproof` would bring: links to its dependencies and to theirs, and to nothing else."""
-    site = tmp_path_factory.mktemp("site")
+def closure() -> list[Distribution]:
+    """What `pip install loadproof` would bring besides itself: its dependencies and theirs, no extra's."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    waiting, seen = [Requirement(text) for text in project["dependencies"]], set[str]()
+    waiting, found = [Requirement(text) for text in project["dependencies"]], dict[str, Distribution]()
     while waiting:
         requirement = waiting.pop()
-        if requirement.name in seen or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        if requirement.name in found or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
             continue
-        seen.add(requirement.name)
-        found = distribution(requirement.name)
-        waiting += [Requirement(text) for text in found.requires or ()]
+        found[requirement.name] = distribution(requirement.name)
+        waiting += [Requirement(text) for text in found[requirement.name].requires or ()]
+    return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, closure: list[Distribution]) -> Path:
+    """Links to the closure and to Loadproof, and to nothing else."""
+    site = tmp_path_factory.mktemp("site")
+    for found in closure:
         for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
             (site / top).symlink_to(Path(str(found.locate_file(top))))
     (site / "loadproof").symlink_to(ROOT / "loadproof")
     return site
+
+
+def installed_bytes(files: Iterable[Path]) -> float:
+    """Files with the bytecode that an installer makes of them; what is there already is not counted twice."""
+    weighed = [file for file in files if file.suffix != ".pyc" and file.is_file()]
+    return sum(file.stat().st_size * (1 + BYTECODE * (file.suffix == ".py")) for file in weighed)
 
 
 def alone(site: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -52,6 +68,13 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
+def test_a_fresh_core_is_150_mb_at_most(closure: list[Distribution]) -> None:
+    """Bytecode included; pip itself, which a virtual environment brings, is not counted."""
+    theirs = [Path(str(file.locate())) for found in closure for file in found.files or ()]
+    ours = [*(ROOT / "loadproof").rglob("*"), *(ROOT / "stacks").rglob("*"), *(ROOT / "benchmarks").rglob("*")]
+    assert 50e6 < installed_bytes([*theirs, *ours]) <= 150e6  # numpy with its library is more than 50
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -61,6 +84,7 @@ def git(folder: Path, *arguments: str) -> None:
         ("catalog", "show", "Qwen/Qwen3-8B"),
         ("schema", "profile"),
         ("evidence", "list"),
+        ("doctor",),
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -80,7 +104,17 @@ def test_a_run_is_judged_and_shown(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "extra"), [(("local", "up"), "loadproof[local]"), (("review", "HEAD~1", "HEAD"), "loadproof[cdk]")]
+    ("arguments", "extra"),
+    [
+        (("local", "up"), "loadproof[local]"),
+        (("demo",), "loadproof[cdk,local]"),
+        (("review", "HEAD~1", "HEAD"), "loadproof[cdk]"),
+        (("bench", "dev/llama-3-1-8b"), "loadproof[aws]"),
+        (("preflight", "dev"), "loadproof[aws]"),
+        (("queue", "status", "dev/llama-3-1-8b"), "loadproof[aws]"),
+        (("evidence", "list", "s3://bucket/evidence"), "loadproof[aws]"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
 )
 def test_what_needs_an_extra_says_which(site: Path, tmp_path: Path, arguments: tuple[str, ...], extra: str) -> None:
     """In one line, with the command that brings it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -26,8 +27,9 @@ class Heard:
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         assert status == 200
 
-    def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
-        self.body += data
+    def on_bodies(self, arrived_ns: Sequence[int], read_ns: Sequence[int], bodies: Sequence[bytes]) -> bool:
+        self.body += b"".join(bodies)
+        return True
 
 
 class Server:

@@ -119,7 +119,7 @@ def test_a_wall_clock_that_is_set_cannot_move_an_arrival_out_of_its_bounds(set_b
     async def main() -> None:
         heard = Heard()
         with connected() as (ours, theirs):
-            link = StampedSocket(ours, heard, Watch(), wall_ns=lambda: time.time_ns() + set_by_s * 10**9)
+            link = StampedSocket(ours, heard, Watch(wall_ns=lambda: time.time_ns() + set_by_s * 10**9))
             before_ns = time.perf_counter_ns()
             link.write(b"?")
             for letter in (b"a", b"b"):

@@ -1,6 +1,6 @@
 """CPU of two doors against the least that any of them must import, all measured in one run.
 
-    .venv/bin/python tests/perf/cli_cpu.py [--times 7]
+    .venv/bin/python tests/perf/cli_cpu.py [--times 15]
 
 User and system time of child processes, the median of several, bytecode compiled as an installed package's is.
 """
@@ -35,7 +35,7 @@ def cpu_s(command: tuple[str, ...]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--times", type=int, default=7)
+    parser.add_argument("--times", type=int, default=15)
     times = parser.parse_args().times
     commands = {"import": BASE, **{name: command for name, (command, _) in DOORS.items()}}
     for command in commands.values():

@@ -71,7 +71,7 @@ def _row(index: int, streams: int, intended_ns: int, times_ns: list[int]) -> dic
 
 def judged(folder: Path) -> dict[str, float | str]:
     """In this process: what judging the run in `folder` took."""
-    from loadproof.bench.judge.run import judge_run
+    from loadproof.bench.judging import judge_run
 
     before, before_mb = time.process_time(), _peak_mb()
     result = judge_run(folder)

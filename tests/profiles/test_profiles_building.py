@@ -20,7 +20,7 @@ from loadproof.profiles.checks import RULES, check_rules
 from loadproof.profiles.loader import check_file
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
-from loadproof.profiles.schema.proving import TokenDistribution
+from loadproof.profiles.schema.workload import TokenDistribution
 from loadproof.profiles.shapes import fields_of, shape_of
 from loadproof.profiles.tree import Problems
 

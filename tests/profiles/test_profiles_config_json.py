@@ -133,7 +133,7 @@ def test_further_models_have_files_of_their_own(tmp_path: Path) -> None:
         (
             "config_json: good.json\n" + WRITTEN,
             "stands beside `architecture`",
-            "keep one of the two",
+            "keep one of them",
         ),
     ],
 )
@@ -167,3 +167,29 @@ def test_the_checkpoints_quantization_is_read_where_the_profile_does_not_say_it(
     assert load_profile(profile(tmp_path, said)).model.quantization == "fp8"
     assert load_profile(profile(tmp_path, f"{said}\nquantization: awq")).model.quantization == "awq"
     assert load_profile(profile(tmp_path, "config_json: models/odd.json")).model.quantization == "none"
+
+
+def test_a_fine_tune_has_the_shape_of_its_base(tmp_path: Path) -> None:
+    """The profile that names Llama 3.1 8B as `base` is the one that writes its published shape out, to the hash."""
+    based, written = (
+        load_profile(profile(folder, model))
+        for folder, model in ((tmp_path / "a", "base: meta-llama/Llama-3.1-8B"), (tmp_path / "b", WRITTEN))
+        if not folder.mkdir()
+    )
+    assert profile_hash(based) == profile_hash(written)
+
+
+@pytest.mark.parametrize(
+    ("model", "message", "mend"),
+    [
+        ("base: Qwen/Qwen3-9B", "the catalog does not know `Qwen/Qwen3-9B`", "Qwen/Qwen3-8B"),
+        ("base: meta-llama/Llama-3.1-8B\n" + WRITTEN, "stands beside `architecture`", "keep one of them"),
+        ("base: meta-llama/Llama-3.1-8B\nconfig_json: good.json", "stands beside `base`", "keep one of them"),
+    ],
+)
+def test_a_base_that_cannot_be_used_is_told_with_its_place(tmp_path: Path, model: str, message: str, mend: str) -> None:
+    """Not listed, with what is near in name; or beside another source of the shape."""
+    config(tmp_path, "good.json")
+    (problem,) = check_file(profile(tmp_path, model)).problems
+    assert problem.code == "LP015"
+    assert message in problem.message and mend in problem.mend

@@ -13,12 +13,12 @@ import pytest
 from loadproof.capacity import deployment_of, predict_level
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
+from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.schema import Profile, TokenDistribution
-from loadproof.profiles.schema.proving import Arrivals
+from loadproof.profiles.schema.workload import Arrivals
 from loadproof.simulation import StartUp, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
 from loadproof.simulation.results import Latencies
-from loadproof.simulation.sizes import drawn_tokens
 from loadproof.simulation.traffic import ramped_times_ms
 from loadproof.simulation.windows import merged
 
@@ -46,7 +46,7 @@ def test_drawn_counts_have_the_distributions_mean_and_spread(
 ) -> None:
     """4,000 draws, within 5%."""
     chance = Random(1)
-    found = [drawn_tokens(counts, chance) for _ in range(4000)]
+    found = [counts_of(counts).drawn(chance) for _ in range(4000)]
     assert fmean(found) == pytest.approx(mean, rel=0.05)
     assert pstdev(found) == pytest.approx(stddev, rel=0.05)
 
@@ -55,7 +55,7 @@ def test_drawn_counts_stay_within_their_bounds() -> None:
     """Normal with a wide spread, cut to 90..110."""
     counts = TokenDistribution(distribution="normal", mean=100, stddev=1000, min=90, max=110)
     chance = Random(0)
-    assert {drawn_tokens(counts, chance) for _ in range(200)} <= set(range(90, 111))
+    assert {counts_of(counts).drawn(chance) for _ in range(200)} <= set(range(90, 111))
 
 
 def test_a_ramp_sends_the_area_under_its_rate() -> None:

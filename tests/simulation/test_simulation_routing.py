@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +21,6 @@ from loadproof.simulation.chunked import Chunked
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.results import SimulatedRequest
 from loadproof.simulation.routing import ROUTINGS, Prefixes, Router, Routing
-from loadproof.simulation.sizes import conversations
 from loadproof.simulation.traffic import OpenLoop
 
 BLOCK = 16
@@ -77,7 +77,7 @@ def test_the_cache_that_has_most_is_chosen_unless_overloaded() -> None:
     lab = router("kv_aware", copies)
     lab.take((1, 2), None, 32)
     copies[0].outstanding, copies[1].outstanding = 1, 0
-    lab._caches[1].use((1, 2, 3), 100) if 1 in lab._caches else lab._cache(1).use((1, 2, 3), 100)
+    lab._cache(1).hold((1, 2, 3))
     assert lab.take((1, 2, 3, 4), None, 64) == (1, 48)
     copies[1].outstanding, copies[0].outstanding = 40, 0
     assert lab.take((1, 2, 3, 4), None, 64) == (0, 32)
@@ -88,9 +88,24 @@ def test_what_runs_takes_from_what_is_kept() -> None:
     copies = [Copy()]
     lab = router("random", copies)
     assert lab.take(range(10), None, 160) == (0, 0)
-    copies[0].held = 1_600 - 2 * BLOCK
+    lab.release(0, range(10))
     assert lab.take(range(10), None, 160) == (0, 160)
+    copies[0].held = 1_600 - 2 * BLOCK
+    lab.release(0, range(10))
     assert lab.take(range(10), None, 160) == (0, 32)
+
+
+def test_blocks_that_are_in_use_are_not_evicted_and_count_once() -> None:
+    """Two requests hold the same 60 of 100 blocks; 40 others are kept beside them, of 50 that were left."""
+    copies = [Copy()]
+    lab = router("random", copies)
+    lab.take(range(100, 150), None, 800)
+    lab.release(0, range(100, 150))
+    assert lab.take(range(60), None, 960) == (0, 0)
+    assert lab.take(range(60), None, 960) == (0, 960)
+    assert lab._cache(0).found(range(100, 150)) == 40
+    lab.release(0, range(60))
+    assert lab._cache(0).held == 60
 
 
 def test_nothing_is_found_where_nothing_is_kept() -> None:
@@ -107,12 +122,23 @@ class Steps:
         return 5.0 + 0.01 * prefill_tokens
 
 
+def conversations(at_once: int, chance: Random) -> Iterator[tuple[Any, ...]]:
+    """(input, output, blocks, session): six turns of 400 tokens and answers of 40, the next one any conversation's."""
+    begun, turns = count(), dict.fromkeys(range(at_once), (-1, 6))
+    while True:
+        at = chance.randrange(at_once)
+        session, turn = turns[at]
+        if turn == 6:
+            session, turn = next(begun), 0
+        turns[at] = (session, turn + 1)
+        tokens = 440 * turn + 400
+        yield tokens, 40, range(session << 20, (session << 20) + (tokens + 40) // BLOCK), session
+
+
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_hits_are_those_of_a_plain_replay(routing: Routing) -> None:
     """The same requests on the copies that they went to, through an LRU that knows nothing of ours: within a point."""
-    workload = Workload.model_validate({"input_tokens": 400, "output_tokens": 40, "turns": 6})
-    stream, capacity = conversations(workload, 60, BLOCK, seed=3), 60_000
-    rows = [next(stream) for _ in range(3000)]
+    capacity, rows = 60_000, list(islice(conversations(60, Random(3)), 3000))
     chance, times, now = Random(4), [], 0.0
     for _ in rows:
         now += chance.expovariate(1 / 100)

@@ -19,6 +19,10 @@ WRONG = (
     ("LS014", "s3:DeleteObject", "arn:aws:s3:::captures/chat/*"),
     ("LS015", "iam:CreatePolicyVersion", "arn:aws:iam::123456789012:policy/x"),
     ("LS015", "lambda:UpdateFunctionCode", "arn:aws:lambda:us-east-1:123456789012:function:x"),
+    ("LS015", "cloudformation:UpdateStack", "arn:aws:cloudformation:us-east-1:123456789012:stack/x/y"),
+    ("LS017", "cloudwatch:DescribeAlarms", "arn:aws:cloudwatch:us-east-1:123456789012:alarm:loadproof-prod-*"),
+    ("LS017", "sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:loadproof-prod-*"),
+    ("LS017", "s3:GetObject", "arn:aws:s3:::acme-models-*/weights/x"),
 )
 ABOUT_ELSE = {"StringEquals": {"aws:RequestedRegion": "us-east-1"}}
 
@@ -78,3 +82,56 @@ def test_a_denied_right_is_none(data: st.DataObject, wrong: tuple[str, str, str]
     template = data.draw(hidden(action, resource))
     denied = json.loads(json.dumps(template).replace("Allow", "Deny"))
     assert check_template(denied, {}) == ()
+
+
+@given(st.sampled_from(["lambda:CreateFunction", "ec2:RunInstances", "sagemaker:CreateTrainingJob"]), st.booleans())
+def test_passing_a_role_to_what_runs_code_is_an_escalation(action: str, apart: bool) -> None:
+    """In one policy or in two of the same role; each of the two rights alone is none."""
+    passing = {
+        "Effect": "Allow",
+        "Action": "iam:PassRole",
+        "Resource": "arn:aws:iam::123456789012:role/job",
+        "Condition": {"StringEquals": {"iam:PassedToService": "lambda.amazonaws.com"}},
+    }
+    running = {"Effect": "Allow", "Action": action, "Resource": "arn:aws:lambda:us-east-1:123456789012:function:x"}
+
+    def codes(*documents: list[dict[str, Any]]) -> set[str]:
+        policies = [{"PolicyDocument": {"Statement": statements}} for statements in documents]
+        role = {"Type": "AWS::IAM::Role", "Properties": {"Policies": policies}}
+        return {finding.code for finding in check_template({"Resources": {"Role": role}}, {})}
+
+    assert "LS015" in (codes([passing], [running]) if apart else codes([passing, running]))
+    assert "LS015" not in codes([passing]) | codes([running])
+
+
+@given(
+    st.sampled_from(["sagemaker", "states", "events", "scheduler", "bedrock"]),
+    st.sampled_from([".amazonaws.com", ".amazonaws.com.cn"]),
+    st.sampled_from([None, "aws:SourceAccount", "AWS:sourcearn", "aws:RequestedRegion"]),
+    st.booleans(),
+)
+def test_a_role_that_any_accounts_deputy_takes_is_found(service: str, end: str, asks: str | None, many: bool) -> None:
+    """Unless its trust asks for the account or the resource that the service acts for."""
+    name = service + end
+    statement: dict[str, Any] = {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRole",
+        "Principal": {"Service": ["lambda.amazonaws.com", name] if many else name},
+    }
+    if asks:
+        statement["Condition"] = {"StringEquals": {asks: "123456789012"}}
+    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {"Statement": [statement]}}}
+    found = {finding.code for finding in check_template({"Resources": {"Role": role}}, {})}
+    assert ("LS013" in found) == (asks is None or "source" not in asks.lower())
+
+
+@given(
+    st.from_regex(r"loadproof-[a-z]{2,8}-[0-9a-f]{8}-\*", fullmatch=True)
+    | st.from_regex(r"loadproof-[a-z]{2,8}(/[a-z]{1,4})?/\*", fullmatch=True)
+)
+def test_a_beginning_that_only_one_can_have_is_well(name: str) -> None:
+    """Closed by a hash or by a separator that no name holds."""
+    place = f"arn:aws:sagemaker:us-east-1:123456789012:processing-job/{name}"
+    statement = {"Effect": "Allow", "Action": "sagemaker:DescribeProcessingJob", "Resource": place}
+    policy = {"Type": "AWS::IAM::Policy", "Properties": {"PolicyDocument": {"Statement": statement}}}
+    assert "LS017" not in {finding.code for finding in check_template({"Resources": {"P": policy}}, {})}

@@ -211,7 +211,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "LS013",
         trusting({"StringEquals": {"aws:SourceAccount": "123456789012"}}),
         trusting(None),
-        "trusts SageMaker for every account",
+        "trusts sagemaker.amazonaws.com for every account",
     ),
     (
         "LS014",
@@ -248,6 +248,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         queue_policy({"AWS": "arn:aws:iam::123456789012:root"}, None),
         queue_policy("*", None),
         "allows everybody",
+    ),
+    (
+        "LS017",
+        role("sagemaker:DescribeEndpoint", on="arn:aws:sagemaker:us-east-1:123456789012:endpoint/loadproof-prod-chat"),
+        role("sagemaker:DescribeEndpoint", on="arn:aws:sagemaker:us-east-1:123456789012:endpoint/loadproof-prod-*"),
+        "sagemaker:DescribeEndpoint on arn:aws:sagemaker:us-east-1:123456789012:endpoint/loadproof-prod-*",
     ),
     (
         "LS101",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadproof.advice.alternatives import Alternatives
@@ -17,6 +16,7 @@ from loadproof.capacity.outlook import predicted_value
 from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import swatch
 from loadproof.pages.style import house_style
+from loadproof.pages.templates import page_environment
 from loadproof.pages.wording import SHORT, TITLES, counted, objective_title, objective_value, visible
 from loadproof.pages.wording import number as number_text
 from loadproof.usd import usd_per_million_tokens
@@ -27,10 +27,7 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None, profile: str =
 
     Untrusted text (names, notes) is escaped, and its control characters are spelled out.
     """
-    environment = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"number": number_text, "visible": visible}
+    environment = page_environment("loadproof.advice.page", number=number_text, visible=visible)
     return environment.get_template("page.html.j2").render(
         plan=plan,
         wording=wording,

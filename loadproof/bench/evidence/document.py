@@ -22,7 +22,6 @@ from loadproof.bench.document import (
     read_summary,
     summary_of,
 )
-from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.judge.verdict import Outcome
 from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
@@ -32,6 +31,7 @@ from loadproof.bench.measure.scaling import Deployed, read_observed
 from loadproof.bench.plan import ABSENT, RunPlan, read_document, read_plan, write_json
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.spec import ProfileBrief
+from loadproof.bench.summary import build_summary
 
 FILE_NAME = "evidence.json"
 HASHED = (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE, SUMMARY_FILE)

@@ -12,11 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.invocation.endpoints import Client
 
 _KMS: Final = "awskms:///"  # as cosign and other signers name such a key
@@ -76,8 +74,10 @@ def signing_key(text: str) -> SigningKey:
     if match is None:
         raise InputError(f"{text}: expected {_KMS}arn:aws:kms:REGION:ACCOUNT:key/ID, or the file of a private key")
     try:
-        config = Config(retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"}, read_timeout=30)
-        return KmsKey(arn, boto3.client("kms", region_name=match["region"], config=config))
+        config = sdk("botocore.config").Config(
+            retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"}, read_timeout=30
+        )
+        return KmsKey(arn, sdk("boto3").client("kms", region_name=match["region"], config=config))
     except (BotoCoreError, ValueError) as error:
         raise CouldNotRunError(f"KMS cannot be spoken to: {error}") from error
 
@@ -115,7 +115,7 @@ def is_signed(public_key: str, message: bytes, signature: bytes, *, named: str) 
     return True
 
 
-def _refuse_other_kinds(public: Any, named: str) -> str:
+def _refuse_other_kinds(public: object, named: str) -> str:
     name = type(public).__name__
     if name.startswith("Ed25519"):
         return "Ed25519"

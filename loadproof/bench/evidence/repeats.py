@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from loadproof.bench.compare.between_runs import KeptRun, kept_runs
 from loadproof.bench.document import Summary, read_summary
 from loadproof.bench.evidence.places import places_of
 from loadproof.bench.evidence.store import read_stored
-from loadproof.bench.judge.between_runs import KeptRun, kept_runs
 from loadproof.errors import InputError
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadproof.bench.plan import FILE_NAME as PLAN
-from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.bench.s3_store import S3Store, s3_client
 
 
 class S3Place:

@@ -109,7 +109,7 @@ def proof_of(
 
 def judged_otherwise(run: StoredRun, profile: Profile, file: Path) -> list[str]:
     """Where a run of the profile was told on the command line to judge less than the profile asks."""
-    bounds = {row.name: row.bound for row in run.summary.objectives} if run.summary else {}
+    bounds = {row.name: row.bound for row in run.summary.objectives if not row.part} if run.summary else {}
     found = []
     for objective in objectives_of(profile):
         bound = bounds.get(objective.name)
@@ -121,7 +121,7 @@ def judged_otherwise(run: StoredRun, profile: Profile, file: Path) -> list[str]:
         found.append(f"judged at {at}, the profile says {wanted}")
     workload = orjson.loads(orjson.dumps(asdict(workload_of(profile, file.parent))))
     ran = part_of(run.plan, "spec", "workload")
-    other = [name for name in _OF_WORKLOAD if ran.get(name) != workload[name]]
+    other = [name for name in _OF_WORKLOAD if ran.get(name, workload[name]) != workload[name]]
     if part_of(run.plan, "spec", "target").get("streaming") != profile.workload.streaming:
         other.append("streaming")
     allowed = part_of(run.plan, "spec").get("max_error_rate")
@@ -131,7 +131,8 @@ def judged_otherwise(run: StoredRun, profile: Profile, file: Path) -> list[str]:
 
 
 _OF_WORKLOAD = (
-    "input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "think_time_s", "answer_length", "images",
+    "input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "think_time_s", "think_time_stddev_s",
+    "continues", "classes", "paired_lengths", "unique_prompts", "answer_length", "images",
 )  # fmt: skip
 
 

@@ -23,9 +23,8 @@ from loadproof.bench.imports.levels import MeasuredLevel
 from loadproof.bench.imports.requests import requests_of
 from loadproof.bench.job import machine_conditions
 from loadproof.bench.judge.judgement import Judgement, decision, judgement_of
-from loadproof.bench.judge.run import RunResult, judge_run, shown_again
-from loadproof.bench.judge.summary import RULES, conditions_of, target_of
 from loadproof.bench.judge.verdict import Outcome, Verdict
+from loadproof.bench.judging import RunResult, judge_run, shown_again
 from loadproof.bench.measure.intervals import quantile_interval, ranks
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter
@@ -33,6 +32,7 @@ from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.objectives import ERROR_RATE, Objective
 from loadproof.bench.plan import PlannedLevel, RunPlan, utc_text, write_json, write_plan
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from loadproof.bench.summary import RULES, conditions_of, target_of
 from loadproof.errors import InputError
 from loadproof.knee import find_knee
 from loadproof.loads import Load

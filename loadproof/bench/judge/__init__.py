@@ -1,1 +1,1 @@
-"""Whether it is good enough: summary, verdict, change against an earlier run."""
+"""Whether it is good enough: an objective's judgement, the verdict of them all."""

@@ -85,6 +85,13 @@ class Judgement:
     """why it is not settled, however many there are"""
     client_share: float | None = None
     """by how much the client itself may have changed what was observed; null: not known"""
+    part: str = ""
+    """the class of requests that it is of; empty: all"""
+
+    @property
+    def label(self) -> str:
+        """The name, and of which requests."""
+        return f"{self.name} of {self.part}" if self.part else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +295,8 @@ def between(objective: Objective, worse: Estimate, better: Estimate) -> Objectiv
 
 def describe(judgement: Judgement) -> str:
     if judgement.observed is None:
-        return f"{judgement.name}: no data"
-    text = f"{judgement.name}: observed {judgement.observed:,.4g}, bound {judgement.comparison} {judgement.bound:,.4g}"
+        return f"{judgement.label}: no data"
+    text = f"{judgement.label}: observed {judgement.observed:,.4g}, bound {judgement.comparison} {judgement.bound:,.4g}"
     low, high = judgement.low, judgement.high
     if low is not None or high is not None:
         ends = " ".join(

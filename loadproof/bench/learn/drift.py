@@ -19,8 +19,8 @@ from typing import Final, Literal
 import numpy as np
 
 from loadproof.bench.learn.reading import Recorded
+from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.schema import Profile, TokenDistribution, Workload
-from loadproof.simulation.sizes import drawn_tokens
 
 FALSE_ALARMS_A_MONTH: Final = 0.05
 TOLERATED: Final = 0.05  # no share of lengths above the proven one by more, and no rate
@@ -84,8 +84,8 @@ class Bins:
 
     @classmethod
     def of(cls, proven: int | TokenDistribution, seed: int = 0) -> Bins:
-        chance = Random(seed)
-        draws = np.sort([drawn_tokens(proven, chance) for _ in range(_DRAWS)])
+        chance, counts = Random(seed), counts_of(proven)
+        draws = np.sort([counts.drawn(chance) for _ in range(_DRAWS)])
         edges = np.unique(np.quantile(draws, np.arange(_BINS + 1) / _BINS, method="inverted_cdf"))
         edges = np.concatenate([[edges[0] - 1], edges])  # the lowest drawn is in a bin, what is below it in another
         shares = np.bincount(np.searchsorted(edges, draws), minlength=len(edges) + 1) / _DRAWS

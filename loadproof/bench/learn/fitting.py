@@ -113,7 +113,7 @@ def turns_of(turns: Sequence[int]) -> int:
 def shared_prefix_of(recorded: Recorded) -> int:
     """Tokens of the system prompt that most requests begin with; 0 where no half of them share one."""
     count, tokens = max(recorded.prefixes.values(), default=[0, 0])
-    return round(tokens / count) if 2 * count >= len(recorded) else 0
+    return round(tokens / count) if 2 * count >= max(recorded.read, len(recorded)) else 0
 
 
 def fit_lengths(counts: Sequence[int]) -> Lengths:

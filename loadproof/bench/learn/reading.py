@@ -1,13 +1,22 @@
-"""Files, folders and buckets of recorded traffic as columns of numbers: 34 bytes a request are all that is held."""
+"""Files, folders and buckets of recorded traffic as columns of numbers, in memory that does not grow with them.
+
+34 bytes a request are held, of at most `MOST_HELD` requests: where there are more, half of them are dropped by chance,
+and what is left stands for all, as a capture's sample does.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
+import shutil
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 import orjson
@@ -20,6 +29,10 @@ from loadproof.errors import InputError
 _MOST_TURNS: Final = 65_535
 _MOST_PREFIXES: Final = 10_000  # system prompts that are told apart; who has more shares none
 _TOLD_EVERY: Final = 20_000
+KEPT_EVERY: Final = 200_000
+MOST_HELD: Final = 2_000_000  # requests: 68 MB
+COLUMNS: Final = ("at_s", "input_tokens", "output_tokens", "new_tokens", "turns")
+_STATE: Final = "state.json"
 _PLACE: Final = re.compile(r"[^\n]*?:\d+:(?= )")
 
 
@@ -28,6 +41,7 @@ class Recorded:
     """Requests by time, the first at 0, which is `began_s` of the epoch where a source says so.
 
     `estimated` of them have lengths reckoned from characters. `captured`: by SageMaker, which may take a `share` only.
+    `read` of them there were; so many times were they `halved`, which `share` knows.
     `prefixes`: how often a system prompt was seen, and the tokens of all of these, by its keyed hash.
     """
 
@@ -40,6 +54,8 @@ class Recorded:
     prefixes: dict[int, list[int]] = field(default_factory=dict)
     captured: bool = False
     share: float = 1.0
+    halved: int = 0
+    read: int = 0
     estimated: int = 0
     failed: int = 0
     notes: list[str] = field(default_factory=list)
@@ -48,41 +64,143 @@ class Recorded:
         return len(self.at_s)
 
     def add(self, request: Request) -> None:
-        self.at_s.append(request.at_s)
-        self.input_tokens.append(request.input_tokens)
-        self.output_tokens.append(request.output_tokens)
-        self.new_tokens.append(request.new_tokens)
-        self.turns.append(min(request.turn, _MOST_TURNS))
+        self.read += 1
         self.estimated += request.estimated
         if request.prefix and (request.prefix in self.prefixes or len(self.prefixes) < _MOST_PREFIXES):
             seen = self.prefixes.setdefault(request.prefix, [0, 0])
             seen[0] += 1
             seen[1] += request.prefix_tokens
+        if self.halved and _drawn(self.read) % 2**self.halved:
+            return
+        self.at_s.append(request.at_s)
+        self.input_tokens.append(request.input_tokens)
+        self.output_tokens.append(request.output_tokens)
+        self.new_tokens.append(request.new_tokens)
+        self.turns.append(min(request.turn, _MOST_TURNS))
+        if len(self) >= MOST_HELD:
+            self._halve()
+
+    def _halve(self) -> None:
+        """Drop half of what is held, by chance, and of all that follow as many."""
+        self.halved += 1
+        self.share /= 2
+        kept = np.array([_drawn(place + self.read) % 2 == 0 for place in range(len(self))])
+        for name in COLUMNS:
+            column = getattr(self, name)
+            setattr(self, name, array(column.typecode, np.asarray(column)[kept].tobytes()))
 
 
-def read_recorded(sources: Sequence[str], tell: Callable[[int], None] = lambda count: None) -> Recorded:
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a reading is: bytes as they lie, of which those of an unknown size count nothing."""
+
+    requests: int
+    read_bytes: int
+    total_bytes: int
+
+    @property
+    def words(self) -> str:
+        of = f", {self.read_bytes / 1e9:.2f} of {self.total_bytes / 1e9:.2f} GB" if self.total_bytes else ""
+        return f"read {self.requests:,} requests{of}"
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """What a reading has so far, and where it is; in a folder, if there is one, to go on from after a kill.
+
+    The folder holds numbers, and the key of this reading's hashes, which goes with it when all is read.
+    """
+
+    folder: Path | None
+    names: list[str]
+    key: bytes
+    found: Recorded = field(default_factory=Recorded)
+    file: int = 0
+    line: int = 0
+
+    @classmethod
+    def of(cls, folder: Path | None, names: list[str]) -> Checkpoint:
+        """Raises InputError for a folder of another reading."""
+        fresh = cls(folder, names, secrets.token_bytes(32))
+        if folder is None or not (folder / _STATE).is_file():
+            return fresh
+        said = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+        if said["names"] != names:
+            raise InputError(
+                f"{folder}: of another reading, of {len(said['names'])} other files; delete it, or name one"
+            )
+        found = fresh.found
+        found.prefixes = {int(prefix): seen for prefix, seen in said["prefixes"].items()}
+        for name in ("captured", "share", "halved", "read", "estimated", "failed"):
+            setattr(found, name, said[name])
+        for name in COLUMNS:
+            getattr(found, name).frombytes((folder / f"{name}.{said['file']}.{said['line']}").read_bytes())
+        return cls(folder, names, bytes.fromhex(said["key"]), found, said["file"], said["line"])
+
+    def keep(self, file: int, line: int) -> None:
+        """Write all down, whole or not at all: the old state stands until the new one is there."""
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        for name in COLUMNS:
+            (self.folder / f"{name}.{file}.{line}").write_bytes(getattr(self.found, name).tobytes())
+        said = {"names": self.names, "key": self.key.hex(), "file": file, "line": line, "prefixes": self.found.prefixes}
+        said |= {
+            name: getattr(self.found, name) for name in ("captured", "share", "halved", "read", "estimated", "failed")
+        }
+        fresh = self.folder / f"{_STATE}.new"
+        fresh.write_text(json.dumps(said), encoding="utf-8")
+        fresh.replace(self.folder / _STATE)
+        for old in self.folder.glob("*.*.*"):
+            if not old.name.endswith(f".{file}.{line}"):
+                old.unlink()
+
+    def over(self) -> None:
+        if self.folder is not None and (self.folder / _STATE).is_file():
+            shutil.rmtree(self.folder)
+
+
+def _drawn(number: int) -> int:
+    """32 bits by chance, always the same for a request's number."""
+    return crc32(number.to_bytes(8, "big"))
+
+
+def read_recorded(
+    sources: Sequence[str], tell: Callable[[Progress], None] = lambda progress: None, state: Path | None = None
+) -> Recorded:
     """Everything recorded in these files, folders and prefixes of S3: captures and logs, in any order, or one trace.
 
-    `tell` hears every 20,000 requests how many there were. Raises InputError with every bad line (up to 20), none of
-    which is quoted, CouldNotRunError for what S3 refuses.
+    `tell` hears every 20,000 requests how far it is. `state` is a folder that keeps what was read, so that a reading
+    that was killed goes on where it was; it is gone when all is read. Raises InputError with every bad line (up to 20),
+    none of which is quoted, CouldNotRunError for what S3 refuses.
     """
-    found, problems = Recorded(), list[str]()
-    key = secrets.token_bytes(32)  # of this reading alone
+    problems = list[str]()
     files = [file for source in sources for file in files_of(source)]
-    for file in files:
-        if not _holds_captures(file):
-            if len(files) > 1:
-                raise InputError(f"{file.name}: no data capture or invocation log, and a trace is learned from alone")
-            _read_trace(file, found)
+    checkpoint = Checkpoint.of(state, [file.name for file in files])
+    found, total = checkpoint.found, sum(file.size for file in files)
+    for place, file in enumerate(files[checkpoint.file :], start=checkpoint.file):
+        if _holds_captures(file):
+            before = sum(one.size for one in files[:place])
+            _read_captures(file, place, checkpoint, problems, partial(_tell, tell, found, before, total))
+        elif len(files) > 1:
+            raise InputError(f"{file.name}: no data capture or invocation log, and a trace is learned from alone")
         else:
-            _read_captures(file, found, key, problems, tell)
+            _read_trace(file, found)
         if len(problems) >= MOST_PROBLEMS:
             break
     if problems:
         raise InputError("\n".join(problems))
     if len(found) < 2:
         raise InputError(f"{', '.join(sources)}: {len(found)} answered requests; learning takes 2 at least")
+    if found.halved:
+        found.notes.append(f"{len(found):,} of {found.read:,} requests are held, drawn by chance, and stand for all")
+    checkpoint.over()
     return _by_time(found)
+
+
+def _tell(tell: Callable[[Progress], None], found: Recorded, before: int, total: int, read: int) -> None:
+    tell(Progress(found.read, before + read, total))
 
 
 def _holds_captures(file: File) -> bool:
@@ -95,13 +213,19 @@ def _holds_captures(file: File) -> bool:
         return False
 
 
-def _read_captures(file: File, found: Recorded, key: bytes, problems: list[str], tell: Callable[[int], None]) -> None:
+def _read_captures(
+    file: File, place: int, checkpoint: Checkpoint, problems: list[str], tell: Callable[[int], None]
+) -> None:
+    found, read_bytes = checkpoint.found, 0
     for number, line in lines_of(file):
+        read_bytes += len(line)
+        if place == checkpoint.file and number <= checkpoint.line:  # read before it was killed
+            continue
         try:
             document = orjson.loads(line)
             if not is_capture(document):
                 raise ValueError("neither a data capture nor an invocation log")
-            request = request_of(document, key)
+            request = request_of(document, checkpoint.key)
         except orjson.JSONDecodeError:
             problems.append(f"{file.name}:{number}: not JSON; one object a line")
         except ValueError as error:
@@ -112,8 +236,10 @@ def _read_captures(file: File, found: Recorded, key: bytes, problems: list[str],
             else:
                 found.add(request)
                 found.captured = found.captured or "captureData" in document
-                if len(found) % _TOLD_EVERY == 0:
-                    tell(len(found))
+                if found.read % _TOLD_EVERY == 0:
+                    tell(read_bytes)
+                if found.read % KEPT_EVERY == 0:
+                    checkpoint.keep(place, number)
         if len(problems) >= MOST_PROBLEMS:
             return
 
@@ -139,8 +265,8 @@ def _by_time(found: Recorded) -> Recorded:
     times = np.asarray(found.at_s)
     order = np.argsort(times, kind="stable")
     found.began_s = float(times[order[0]])
-    found.at_s = array("d", times[order] - found.began_s)
+    found.at_s = array("d", (times[order] - found.began_s).tobytes())
     for name in ("input_tokens", "output_tokens", "new_tokens", "turns"):
         column = getattr(found, name)
-        setattr(found, name, array(column.typecode, np.asarray(column)[order]))
+        setattr(found, name, array(column.typecode, np.asarray(column)[order].tobytes()))
     return found

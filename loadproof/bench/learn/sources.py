@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from botocore.exceptions import BotoCoreError
-
-from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.bench.s3_store import S3Store, s3_client
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.aws_errors import BotoCoreError
 
 CAPTURES: Final = (".jsonl", ".json", ".ndjson", ".gz")
 MOST_LINE_BYTES: Final = 64 * 2**20  # far above what an endpoint takes and gives
@@ -28,6 +27,7 @@ class File:
     path: Path | None = None
     store: S3Store | None = None
     key: str = ""
+    size: int = 0
 
     def opened(self) -> IO[bytes]:
         """A stream of its bytes. Raises OSError, CouldNotRunError."""
@@ -41,22 +41,23 @@ def files_of(source: str) -> Iterator[File]:
     """Raises InputError for a folder or prefix without a capture, CouldNotRunError for what S3 refuses."""
     if source.startswith("s3:"):
         store = S3Store(source, s3_client(attempts=4))
-        files = [File(f"{store.uri}/{key}", None, store, key) for key in _keys(store)]
+        files = [File(f"{store.uri}/{key}", None, store, key, size) for key, size in _sizes(store)]
     elif Path(source).is_dir():
         found = sorted(one for one in Path(source).rglob("*") if one.suffix in CAPTURES and one.is_file())
-        files = [File(str(one), one) for one in found]
+        files = [File(str(one), one, size=one.stat().st_size) for one in found]
     else:
-        files = [File(source, Path(source))]
+        path = Path(source)
+        files = [File(source, path, size=path.stat().st_size if path.is_file() else 0)]
     if not files:
         raise InputError(f"{source}: no file ending in {', '.join(CAPTURES)}")
     yield from files
 
 
-def _keys(store: S3Store) -> Iterator[str]:
+def _sizes(store: S3Store) -> Iterator[tuple[str, int]]:
     last = ""
-    while page := store.keys("", last):
-        yield from (key for key in page if key.endswith(CAPTURES))
-        last = page[-1]
+    while page := store.sizes("", last):
+        yield from ((key, size) for key, size in page.items() if key.endswith(CAPTURES))
+        last = [*page][-1]
 
 
 def lines_of(file: File) -> Iterator[tuple[int, bytes]]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from loadproof.bench.live.lines import BUCKET_GROWTH, Ahead, Bound, Client, Latency, OnLine, Progress, Start
 
 if TYPE_CHECKING:
+    from loadproof.bench.batch import Batch
     from loadproof.bench.live.so_far import Sample
-    from loadproof.bench.load.runner import Batch
     from loadproof.bench.measure.records import RequestRecord
     from loadproof.bench.plan import PlannedLevel, RunPlan
 

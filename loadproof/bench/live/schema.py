@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -21,10 +21,10 @@ def parsed(row: object) -> Line:
     return _lines.validate_python(row)
 
 
-def live_schema() -> dict[str, Any]:
+def live_schema() -> dict[str, object]:
     """JSON Schema of one line of `--live`."""
-    kinds: dict[str, Any] = {}
-    shared: dict[str, Any] = {}
+    kinds: dict[str, object] = {}
+    shared: dict[str, object] = {}
     for kind in get_args(Line):
         whole, parts = schema_of(kind)
         whole["properties"] = _FRAME | whole["properties"]

@@ -32,7 +32,8 @@ class Sample:
         self._seen = 0
 
     def add(self, record: RequestRecord) -> None:
-        if self._seen % self._every == 0:
+        """Without objectives nothing but failures is judged, and those are counted elsewhere."""
+        if self._plan.spec.objectives and self._seen % self._every == 0:
             self._kept.append(record)
             if len(self._kept) > MOST_REQUESTS:
                 del self._kept[1::2]

@@ -1,1 +1,1 @@
-"""Sending it: processes, slots and due times; what level comes next."""
+"""Sending it: processes, slots and due times."""

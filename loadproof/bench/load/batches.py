@@ -13,14 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import compress, count, cycle
 
-from loadproof.bench.load.runner import Batch
+from loadproof.bench.batch import Batch
 from loadproof.bench.measure.records import Phase, RequestRecord
 from loadproof.bench.plan import RunPlan
-from loadproof.bench.spec import REQUESTS_APART
+from loadproof.bench.spec import LEVELS_APART, REQUESTS_APART, WorkloadSpec
 from loadproof.bench.workload.arrivals import Schedule, closed_loop, schedule_of
 from loadproof.errors import InputError
-
-LEVELS_APART = 2**10
 
 
 def measured_batch(plan: RunPlan, level: int, records: Sequence[RequestRecord]) -> Batch | None:
@@ -28,18 +26,18 @@ def measured_batch(plan: RunPlan, level: int, records: Sequence[RequestRecord]) 
 
     Raises InputError when the schedule is no longer the planned one: a trace file that changed.
     """
-    planned, turns = plan.levels[level], plan.spec.workload.turns
+    planned, workload = plan.levels[level], plan.spec.workload
     load = planned.load
     if load.in_one_piece and planned.ended_utc is not None:
         return None
-    schedule = schedule_of(load, plan.spec.workload.seed, level)
+    schedule = schedule_of(load, workload.seed, level, workload.mixture.requests)
     if load.is_open and schedule.sha256 != planned.schedule_sha256:
         raise InputError(f"{load.words}: the schedule is not the planned one; has {load.trace} changed?")
     conversations: Iterable[int] = count()
     if planned.requests is not None:
-        conversations = range(-(-planned.requests // turns))
+        conversations = range(len(schedule.due_ns) or workload.sessions(level, planned.requests))
         if not load.in_one_piece:
-            conversations = _not_held(conversations, turns, level, records)
+            conversations = _not_held(conversations, workload, level, records)
         if not conversations:
             return None
     return Batch(
@@ -47,7 +45,7 @@ def measured_batch(plan: RunPlan, level: int, records: Sequence[RequestRecord]) 
         level=level,
         concurrency=load.concurrency or 0,
         schedule=schedule,
-        conversations=_indices(conversations, turns),
+        conversations=(_indices(workload, level, one) for one in conversations),
         first_number=first_number(plan.session, level, "measured"),
         duration_s=None if load.is_open else load.duration_s,
         drain_s=plan.spec.drain_s,
@@ -62,7 +60,7 @@ def warm_up_batch(plan: RunPlan, level: int) -> Batch:
         level=level,
         concurrency=load.concurrency or 0,
         schedule=closed_loop(requests, load.concurrency or max(1, requests)),
-        conversations=_indices(range(requests), 1),
+        conversations=((one,) for one in range(requests)),
         first_number=first_number(plan.session, level, "warmup"),
     )
 
@@ -91,11 +89,12 @@ def first_number(session: int, level: int, phase: Phase) -> int:
     return ((session * LEVELS_APART + level) * 2 + (phase == "warmup")) * REQUESTS_APART
 
 
-def _not_held(conversations: range, turns: int, level: int, records: Sequence[RequestRecord]) -> list[int]:
+def _not_held(conversations: range, workload: WorkloadSpec, level: int, records: Sequence[RequestRecord]) -> list[int]:
     ours = (record for record in records if record.phase == "measured" and record.level == level)
     done = {record.index for record in ours if record.finished}
-    return [one for one in conversations if not done.issuperset(range(one * turns, (one + 1) * turns))]
+    return [one for one in conversations if not done.issuperset(_indices(workload, level, one))]
 
 
-def _indices(conversations: Iterable[int], turns: int) -> Iterator[tuple[int, ...]]:
-    return (tuple(range(one * turns, (one + 1) * turns)) for one in conversations)
+def _indices(workload: WorkloadSpec, level: int, session: int) -> tuple[int, ...]:
+    first = session * workload.stride
+    return tuple(range(first, first + workload.session(level, session)[1]))

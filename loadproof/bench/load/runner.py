@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, repeat
 from typing import Protocol
 
-from loadproof.bench.load.loop_probe import LoopProbe
-from loadproof.bench.measure.records import CANCELED, UNFINISHED, Phase, RequestRecord
-from loadproof.bench.workload.arrivals import Schedule
+from loadproof.bench.batch import Batch
+from loadproof.bench.measure.loop_probe import LoopProbe
+from loadproof.bench.measure.records import CANCELED, UNFINISHED, RequestRecord
 from loadproof.bench.workload.prompts import PlannedPrompt, Prompts
 from loadproof.invocation import GenerationRequest, Invocation
 
@@ -32,25 +32,6 @@ class Sender(Protocol):
     async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation: ...
 
     def cancel_all(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One stretch of load: a schedule and what is sent by it.
-
-    `conversations` yields the indices of each conversation's turns (most have one); of an open loop the k-th starts at
-    `schedule.due_ns[k]`. Prompts are numbered from `first_number`. A closed loop takes no new conversation after
-    `duration_s`. `drain_s` bounds how long the last requests are waited for.
-    """
-
-    phase: Phase
-    level: int
-    concurrency: int  # 0 in an open loop
-    schedule: Schedule
-    conversations: Iterator[tuple[int, ...]]
-    first_number: int
-    duration_s: float | None = None
-    drain_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,27 +164,12 @@ class Runner:
     async def _converse(
         self, batch: Batch, turns: tuple[int, ...], intended_ns: int, first: PlannedPrompt | None = None
     ) -> int:
-        """Send the turns of one conversation, one after another; return when the last one ended."""
-        planned = first
-        think_ns = round(self.prompts.think_time_s * 1e9)
-        end_ns = intended_ns
-        for turn, index in enumerate(turns):
-            if planned is None:
-                planned = self.prompts.planned(batch.first_number + index)
-            keep_text = turn + 1 < len(turns)
-            invocation = await self._send(batch, _Turn(index, turn, planned, keep_text), intended_ns)
-            end_ns = invocation.end_ns
-            if not keep_text or not invocation.outcome.ok or self.stopped or self._cut:
-                break  # nobody goes on with a conversation that broke off
-            number = batch.first_number + turns[turn + 1]
-            planned = self.prompts.following(number, planned, invocation.text, invocation.output_tokens)
-            if planned is None:
-                break
-            intended_ns = end_ns + think_ns
-            await self._sleep_until(intended_ns)
-            if self.stopped:
-                break
-        return end_ns
+        """Send the steps of one session, each when the answers that it waits for are there; when the last one ended."""
+        if first is None:
+            first = self.prompts.planned(batch.first_number + turns[0])
+        if len(turns) == 1:
+            return (await self._send(batch, _Turn(turns[0], 0, first, False), intended_ns)).end_ns
+        return await _Session(self, batch, turns, intended_ns, first).run()
 
     async def _sleep_until(self, due_ns: int) -> None:
         while not self.stopped and (left_ns := due_ns - self.clock_ns()) > 0:
@@ -283,6 +249,7 @@ class Runner:
             error_message=(outcome.message or None) if outcome else None,
             read_lag_max_ns=(max(invocation.read_lag_ns, default=0) or None) if invocation else None,
             turn=turn.turn,
+            part=self.prompts.part(batch.first_number + turn.index).name,
             counted_by=turn.planned.counted_by,
             first_token_early_max_ns=self._early_max_ns(invocation) if invocation else None,
             disbelieved_output_tokens=disbelieved,
@@ -299,6 +266,56 @@ class Runner:
 
     def _relative(self, time_ns: int) -> int:
         return time_ns - self.zero_ns
+
+
+@dataclass(slots=True)
+class _Session:
+    """One session while it goes on: a task for each step, which waits for those it comes after."""
+
+    runner: Runner
+    batch: Batch
+    turns: tuple[int, ...]
+    began_ns: int
+    first: PlannedPrompt
+    last_ns: int = 0
+    _tasks: list[asyncio.Task[tuple[PlannedPrompt, Invocation] | None]] = field(default_factory=list)
+
+    async def run(self) -> int:
+        self.last_ns = self.began_ns
+        steps = self.runner.prompts.part(self.batch.first_number + self.turns[0]).steps[: len(self.turns)]
+        continued = {step.after[0] for step in steps if step.after}
+        for place, step in enumerate(steps):
+            waits_for = [self._tasks[before] for before in step.after]
+            self._tasks.append(asyncio.create_task(self._step(place, waits_for, place in continued)))
+        await asyncio.gather(*self._tasks)
+        return self.last_ns
+
+    async def _step(
+        self, place: int, waits_for: list[asyncio.Task[tuple[PlannedPrompt, Invocation] | None]], keep_text: bool
+    ) -> tuple[PlannedPrompt, Invocation] | None:
+        """What it asked and was answered; None where nobody goes on: it, or what it waits for, broke off."""
+        runner, number = self.runner, self.batch.first_number + self.turns[place]
+        planned: PlannedPrompt | None = self.first if place == 0 else None
+        intended_ns = self.began_ns
+        if waits_for:
+            before = [one for one in await asyncio.gather(*waits_for) if one is not None]
+            if len(before) < len(waits_for):
+                return None
+            intended_ns = max(invocation.end_ns for _, invocation in before)
+            asked, answer = before[0]
+            planned = runner.prompts.following(number, asked, answer.text, answer.output_tokens)
+        elif planned is None:
+            planned = runner.prompts.planned(number)
+        if planned is None:
+            return None
+        intended_ns += round(runner.prompts.pause_s(number) * 1e9)
+        await runner._sleep_until(intended_ns)
+        if runner.stopped or (runner._cut and place):
+            return None
+        turn = _Turn(self.turns[place], place, planned, keep_text)
+        invocation = await runner._send(self.batch, turn, intended_ns)
+        self.last_ns = max(self.last_ns, invocation.end_ns)
+        return (planned, invocation) if invocation.outcome.ok else None
 
 
 def impossible_count(invocation: Invocation, asked_tokens: int) -> int | None:

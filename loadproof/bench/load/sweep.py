@@ -7,12 +7,13 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.live.lines import Loaded, OnLine
 from loadproof.bench.live.meter import Meter, Watch, start_of
 from loadproof.bench.load.batches import measured_batch, warm_up_batch
-from loadproof.bench.load.runner import Batch, Runner, Sender
+from loadproof.bench.load.runner import Runner, Sender
 from loadproof.bench.load.workers import Together
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.plan import PlannedLevel, RunPlan
@@ -20,6 +21,9 @@ from loadproof.bench.workload.prompts import Prompts
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import InvocationFault
 from loadproof.loads import Load
+
+if TYPE_CHECKING:  # a sender comes up without numpy
+    from loadproof.bench.search.probes import Probe
 
 MOST_WARM = 1024  # connections opened ahead of an open loop
 
@@ -55,7 +59,8 @@ class Sweep:
     _watch: Watch = field(init=False)
     _meter: Meter | None = field(init=False, default=None)
     _warm_up_records: list[RequestRecord] = field(init=False, default_factory=list)  # of the last level
-    _taken: list[RequestRecord] = field(init=False, default_factory=list)  # of a search: what it decides by
+    _taken: list[RequestRecord] = field(init=False, default_factory=list)  # of a search: levels not judged yet
+    _judged: dict[int, Probe] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.sender, Together):
@@ -90,7 +95,8 @@ class Sweep:
         """Add the level a search wants next; False when it is over, and for a run whose levels were all known."""
         if self.plan.spec.search is None or self.runner.stopped:
             return False
-        level = _wanted(self.plan, [*self.records, *self._taken])
+        level = _wanted(self.plan, [*self.records, *self._taken], self._judged)
+        self._taken.clear()
         if level is None:
             return False
         self.plan = self.plan.with_level(level)
@@ -109,9 +115,7 @@ class Sweep:
         warm_up_s = await self._warm_up(level)
         if load.is_open:
             await self._open_connections(_expected_in_flight(load, warm_up_s))
-        # What lives now lives until the end: the collector need not walk it between two tokens.
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # what lives now lives until the end: the collector need not walk it between two tokens
         await self._phase(batch, self._total(level))
         if not self.runner.stopped and not self.runner.incomplete:
             self._end(level)
@@ -192,14 +196,14 @@ def anything_left(plan: RunPlan, records: Sequence[RequestRecord]) -> bool:
         return True
     if plan.spec.search is None:
         return False
-    return any(level.ended_utc is None for level in plan.levels) or _wanted(plan, records) is not None
+    return any(level.ended_utc is None for level in plan.levels) or _wanted(plan, records, {}) is not None
 
 
-def _wanted(plan: RunPlan, records: Sequence[RequestRecord]) -> PlannedLevel | None:
-    """The level that a search wants next."""
-    from loadproof.bench.measure.levels import next_planned  # noqa: PLC0415  a sender comes up without numpy
+def _wanted(plan: RunPlan, records: Sequence[RequestRecord], judged: dict[int, Probe]) -> PlannedLevel | None:
+    """The level that a search wants next; `judged` grows by those that ended since."""
+    from loadproof.bench.search.planned import next_planned  # noqa: PLC0415  a sender comes up without numpy
 
-    return next_planned(plan, records)
+    return next_planned(plan, records, judged)
 
 
 def why_never_ran(records: Iterable[RequestRecord]) -> str | None:

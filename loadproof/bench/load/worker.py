@@ -19,10 +19,11 @@ from typing import Any
 
 import orjson
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.connect import open_invoker
 from loadproof.bench.load.batches import measured_batch, share_of, warm_up_batch
 from loadproof.bench.load.process import loop_factory
-from loadproof.bench.load.runner import Batch, Runner
+from loadproof.bench.load.runner import Runner
 from loadproof.bench.measure.records import FILE_NAME, RequestRecord, line_of, read_records
 from loadproof.bench.plan import read_plan
 from loadproof.bench.workload.prompts import Prompts
@@ -92,7 +93,6 @@ class Worker:
         batch = warm_up_batch(plan, level) if phase == "warmup" else measured_batch(plan, level, self._earlier)
         assert batch is not None, "nothing is left of the level"
         self._batch = self._runner.prepared(share_of(batch, number, of))
-        gc.collect()
         gc.freeze()
         self._tell("prepared")
 

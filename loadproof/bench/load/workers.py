@@ -22,8 +22,9 @@ from pathlib import Path
 
 import orjson
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.load.batches import places_of, share_of
-from loadproof.bench.load.runner import CANCEL_GRACE_S, Batch
+from loadproof.bench.load.runner import CANCEL_GRACE_S
 from loadproof.bench.load.worker import LONGEST_LINE_BYTES, Said
 from loadproof.bench.measure.records import MISSING, RequestRecord, bare_record, parse_record
 from loadproof.errors import CouldNotRunError

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from loadproof.bench.load.loop_probe import TICK_NS
+from loadproof.bench.measure.loop_probe import TICK_NS
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.statistics import Spread, Whole
 from loadproof.invocation.sockets import PAUSE_S

@@ -1,18 +1,16 @@
-"""What each level of a run amounts to: which records count, its metrics, its steady part, what a search makes of it."""
+"""What each level of a run amounts to: which records count, its metrics, its steady part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from loadproof.bench.load.probes import Probe, Stop, probe_of
-from loadproof.bench.load.search import judged_probe, next_level
 from loadproof.bench.measure.client_share import ClientShare
 from loadproof.bench.measure.metrics import LevelMetrics, measure_level
 from loadproof.bench.measure.records import RequestRecord, latest
 from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.measure.steady import SteadyState, steady_state
-from loadproof.bench.plan import PlannedLevel, RunPlan, planned_level
+from loadproof.bench.plan import RunPlan
 from loadproof.loads import Load
 
 
@@ -64,62 +62,3 @@ def measured_level(
         metrics = replace(metrics, lag_ms=Spread(), loop_lag_ms=Spread(), offered=None, client_share=ClientShare())
     ended = bool(plan.levels) and plan.levels[index].ended_utc is not None
     return MeasuredLevel(index, load, tuple(measured), tuple(warm_up), metrics, steady_state(measured), ended)
-
-
-def probes_of(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> dict[int, Probe]:
-    """What a search sees of its levels, in the order in which they were measured; of those that came to their end."""
-    return {
-        index: probe_of(
-            level.load.value,
-            level.metrics,
-            level.records,
-            level.steady,
-            plan.spec,
-            confirms=plan.levels[index].confirms,
-        )
-        for index, level in sorted(levels.items())
-        if level.ended
-    }
-
-
-def next_planned(plan: RunPlan, records: Sequence[RequestRecord]) -> PlannedLevel | None:
-    """The level a search wants measured next; None where it is over, and for a run without a search."""
-    search = plan.spec.search
-    if search is None:
-        return None
-    probes = tuple(probes_of(plan, measured_levels(plan, records)).values())
-    following = next_level(search, probes, wanted_value(plan))
-    if isinstance(following, Stop):
-        return None
-    load = search.load_at(following.value, following.requests)
-    level = planned_level(load, plan.spec.workload, len(plan.levels))
-    return replace(level, confirms=following.confirms)
-
-
-def wanted_value(plan: RunPlan) -> float | None:
-    """The load the objectives must hold at, where one was named."""
-    spec = plan.spec
-    loads = (spec.search.load,) if spec.search else plan.loads
-    if any(load.is_open for load in loads):
-        return spec.at_requests_per_s
-    return None if spec.at_concurrency is None else float(spec.at_concurrency)
-
-
-def judged_level(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> int | None:
-    """The index of the level the objectives must hold at: the one asked for, else a search's own, else the highest.
-
-    Where phases are of several kinds, the highest rate stands above every concurrency. None where nothing is planned
-    yet: a search that was stopped before its first level.
-    """
-    wanted, spec = wanted_value(plan), plan.spec
-    if spec.search is not None and (probes := probes_of(plan, levels)):
-        return judged_probe(spec.search, probes, wanted)
-    loads = plan.loads
-    named = [
-        index
-        for index, load in enumerate(loads)
-        if (load.is_open and load.value == spec.at_requests_per_s)
-        or (not load.is_open and load.value == spec.at_concurrency and spec.at_requests_per_s is None)
-    ]
-    highest = max(range(len(loads)), key=lambda index: (loads[index].is_open, loads[index].value, index), default=None)
-    return named[-1] if named else highest

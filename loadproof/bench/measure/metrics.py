@@ -37,7 +37,6 @@ from typing import Literal
 
 import numpy as np
 
-from loadproof.bench.load.loop_probe import TICK_NS
 from loadproof.bench.measure.client_share import (
     NS_PER_MS,
     ClientShare,
@@ -53,6 +52,7 @@ from loadproof.bench.measure.latencies import (
     pooled,
     same_at_both_ends,
 )
+from loadproof.bench.measure.loop_probe import TICK_NS
 from loadproof.bench.measure.records import MISSING, RequestRecord
 from loadproof.bench.measure.statistics import Spread, percentile, spread, spread_above_zeros
 from loadproof.bench.objectives import LATENCY_METRICS, Objective

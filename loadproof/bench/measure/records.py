@@ -131,7 +131,9 @@ class RequestRecord:
     first_token_early_max_ns: int | None = None
     """read together with later ones, the first token may have come earlier by this; null: it came alone"""
     turn: int = 0
-    """of its conversation"""
+    """of its conversation: which step of its session"""
+    part: str = ""
+    """the class of its session; empty: of none"""
     counted_by: str = "words"
     """who counted the planned prompt: `words` (an estimate) or `tokenizer`"""
     disbelieved_output_tokens: int | None = None
@@ -167,7 +169,7 @@ def bare_record(index: int, start_ns: int, end_ns: int, outcome: str) -> Request
 
 
 _FIELDS = frozenset(field.name for field in fields(RequestRecord))
-_FEW_VALUES = ("phase", "outcome", "token_source", "counted_by")  # held once, not in every record
+_FEW_VALUES = ("phase", "outcome", "token_source", "counted_by", "part")  # held once, not in every record
 _REQUIRED = frozenset(field.name for field in fields(RequestRecord) if field.default is dataclasses.MISSING)
 
 

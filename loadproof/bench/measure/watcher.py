@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 import orjson
-from botocore.exceptions import BotoCoreError, ClientError
 
 from loadproof.bench.connect import DEFAULT_REGION, service_url
 from loadproof.bench.measure.observer import FILE_NAME, POLL_S, SCHEMA_VERSION, Row
 from loadproof.bench.plan import RunPlan, read_plan
 from loadproof.bench.spec import Target
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError
 from loadproof.invocation.credentials import is_loopback
 from loadproof.invocation.endpoints import Answer, Client, aws_client
 

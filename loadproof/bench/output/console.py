@@ -18,7 +18,7 @@ from loadproof.terminal import Terminal, labelled
 if TYPE_CHECKING:
     from loadproof.bench.document import Level, Summary
     from loadproof.bench.judge.judgement import Judgement
-    from loadproof.bench.judge.run import RunResult
+    from loadproof.bench.judging import RunResult
 
 PLAIN_WIDTH = 150
 SHARES_FROM_WIDTH = 110
@@ -177,7 +177,7 @@ def _objectives_table(objectives: Sequence[Judgement], where: str, *, shares: bo
         if row.low is not None or row.high is not None:
             interval = f"{figure(row.low, decimals)} … {figure(row.high, decimals)}"
         table.add_row(
-            row.name,
+            row.label,
             figure(row.observed, decimals),
             *[figure(row.client_share, decimals)] * shares,
             f"{row.comparison} {figure(row.bound, decimals)}",

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
+from loadproof.bench.compare.regression import Comparison, describe
 from loadproof.bench.document import Summary
 from loadproof.bench.judge.judgement import Judgement
-from loadproof.bench.judge.regression import Comparison, describe
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.output.words import figure, interval, more_of
 
@@ -63,7 +63,7 @@ def to_junit(summary: Summary, comparison: Comparison | None = None) -> str:
     judged_s = sum(level.duration_s or 0.0 for level in summary.levels if summary.is_judged(level))
     cases = [Case("verdict", verdict.outcome, "\n".join([*verdict.reasons, *searched]), total_s)]
     cases += [
-        Case(f"{row.name} {row.comparison} {row.bound:g} at {summary.place}", row.verdict, objective(row), judged_s)
+        Case(f"{row.label} {row.comparison} {row.bound:g} at {summary.place}", row.verdict, objective(row), judged_s)
         for row in summary.objectives
     ]
     suites = [(f"loadproof bench {name}", cases)]
@@ -172,7 +172,7 @@ def _xml(text: str) -> str:
 
 def objective(row: Judgement) -> str:
     """`ttft_p95_ms: observed 412, bound <= 500, 95% interval 390 to 431`."""
-    said = f"{row.name}: observed {figure(row.observed)}, bound {row.comparison} {figure(row.bound)}"
+    said = f"{row.label}: observed {figure(row.observed)}, bound {row.comparison} {figure(row.bound)}"
     if row.low is not None or row.high is not None:
         said += f", 95% interval {interval(row.low, row.high)}"
     if row.client_share:

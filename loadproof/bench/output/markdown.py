@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Summary
-from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.scaling import scaling_lines
 from loadproof.bench.output.exports import properties
 from loadproof.bench.output.words import answer_length, figure, interval, more_of
@@ -50,7 +50,7 @@ def _objectives(summary: Summary) -> list[str]:
         return []
     rows = [
         (
-            f"`{row.name}`",
+            f"`{row.label}`",
             figure(row.observed),
             f"{'≤' if row.comparison == '<=' else '≥'} {figure(row.bound)}",
             interval(row.low, row.high),

@@ -7,15 +7,15 @@ import os
 import time
 from pathlib import Path, PurePosixPath
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.load.batches import measured_batch, warm_up_batch
-from loadproof.bench.load.runner import Batch
 from loadproof.bench.load.worker import Said
 from loadproof.bench.load.workers import Crew
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, host_box, parsed_line
 from loadproof.bench.remote.settings import Hosts, Terms, fetch_plan
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.errors import CouldNotRunError, LoadproofError
 from loadproof.invocation.faults import InvocationFault
 

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.remote.store import S3Store, ask
-from loadproof.bench.spec import BenchmarkSpec, TokenCounts
+from loadproof.bench.s3_store import S3Store, ask
+from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.endpoints import Answer, Client
 from loadproof.loads import Load
+from loadproof.sessions import TokenCounts
 
 INTERVAL_S = 30.0
 _SERVICE = "SageMaker's benchmark jobs"

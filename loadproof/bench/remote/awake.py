@@ -9,10 +9,9 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from loadproof.bench.connect import service_url
 from loadproof.bench.spec import Target
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError
 from loadproof.invocation.endpoints import Client, TargetDescription, aws_client, describe_with
 from loadproof.profiles.gating import WAKING_S
 

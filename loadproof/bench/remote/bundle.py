@@ -24,7 +24,7 @@ from loadproof.bench.plan import write_plan
 from loadproof.bench.remote.awake import await_serving
 from loadproof.bench.remote.planning import planned_for_hosts
 from loadproof.bench.remote.settings import LOCAL_TERMS, Terms, write_terms
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.credentials import is_loopback

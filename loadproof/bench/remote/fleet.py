@@ -11,14 +11,14 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from loadproof.bench.batch import Batch
 from loadproof.bench.live.lines import Line
-from loadproof.bench.load.runner import Batch
 from loadproof.bench.load.worker import Said
 from loadproof.bench.load.workers import Lost, Recorded, Together, missing_records
 from loadproof.bench.measure.records import parse_record
 from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, host_box, parsed_line
 from loadproof.bench.remote.settings import Terms
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import ConnectionFault
 

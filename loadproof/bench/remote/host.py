@@ -24,7 +24,7 @@ import orjson
 from loadproof.bench.evidence.keys import signing_key
 from loadproof.bench.evidence.standing import sign_run
 from loadproof.bench.job import machine_conditions
-from loadproof.bench.judge.run import RunResult, judge_run
+from loadproof.bench.judging import RunResult, judge_run
 from loadproof.bench.load.process import loop_factory, raised_priority
 from loadproof.bench.load.sweep import Sweep
 from loadproof.bench.measure.hash_tree import TreeHead
@@ -47,7 +47,7 @@ from loadproof.bench.remote.settings import (
     read_hosts,
     read_terms,
 )
-from loadproof.bench.remote.store import S3Store, Store, s3_client
+from loadproof.bench.s3_store import S3Store, Store, s3_client
 from loadproof.errors import ExitCode, LoadproofError
 from loadproof.wire.job import SIGNING_KEY
 
@@ -126,7 +126,7 @@ def conclude(
     """Judge what the hosts sent, with each one's account among the conditions. Raises as `judge_run` does."""
     plan = read_plan(folder)
     records = latest(read_records(folder / RECORDS_FILE).records)
-    accounts = host_accounts(hosts, plan.spec.workload.turns, records, lost)
+    accounts = host_accounts(hosts, plan.spec.workload.stride, records, lost)
     write_plan(
         folder,
         replace(plan, conditions=plan.conditions | {"hosts": {account.host: account.words for account in accounts}}),

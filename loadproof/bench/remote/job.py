@@ -14,7 +14,7 @@ from typing import Protocol
 
 from loadproof.bench.document import read_summary
 from loadproof.bench.job import claimed, release
-from loadproof.bench.judge.run import RunResult, judge_run
+from loadproof.bench.judging import RunResult, judge_run
 from loadproof.bench.live.lines import OnLine
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, run_id_of, write_plan
@@ -24,7 +24,7 @@ from loadproof.bench.remote.mailbox import LEADER, Inbox, parsed_line
 from loadproof.bench.remote.merge import fetch, merge_hosts
 from loadproof.bench.remote.planning import planned_for_hosts
 from loadproof.bench.remote.settings import Terms, write_terms
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import CouldNotRunError, InputError
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.remote.store import ask
+from loadproof.bench.s3_store import ask
 from loadproof.errors import InputError
 from loadproof.invocation.endpoints import Answer, Client
 from loadproof.wire.job import PROGRAM

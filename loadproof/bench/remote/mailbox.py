@@ -11,7 +11,7 @@ import threading
 import orjson
 
 from loadproof.bench.load.worker import Said
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.errors import CouldNotRunError
 
 LEADER = "leader"

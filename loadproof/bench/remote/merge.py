@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.judge.run import RunResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.load.batches import measured_batch
 from loadproof.bench.load.workers import Lost, Recorded, missing_records
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
@@ -15,7 +15,7 @@ from loadproof.bench.plan import RunPlan
 from loadproof.bench.remote.host import DONE, conclude
 from loadproof.bench.remote.mailbox import Inbox, host_box, parsed_line
 from loadproof.bench.remote.settings import fetch_plan
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.errors import CouldNotRunError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from loadproof.bench.job import machine_conditions
 from loadproof.bench.plan import RunPlan, new_plan
 from loadproof.bench.remote.agent import FILES
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import InputError
 

@@ -10,7 +10,7 @@ import orjson
 
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, read_plan
-from loadproof.bench.remote.store import Store
+from loadproof.bench.s3_store import Store
 from loadproof.errors import CouldNotRunError, InputError
 
 KEY = "remote.json"

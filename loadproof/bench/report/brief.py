@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Summary
 from loadproof.bench.judge.judgement import Judgement
-from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.intervals import unseen_spells
 from loadproof.bench.report import wording
 from loadproof.pages.brief import Brief, in_a_command

@@ -154,7 +154,7 @@ def _band(summary: Summary, latency: str) -> tuple[tuple[float, float, float], .
 
 
 def _bounds(summary: Summary, latency: str) -> list[tuple[str, float]]:
-    named = [(latency_of(objective.name), objective.bound) for objective in summary.objectives]
+    named = [(latency_of(objective.name), objective.bound) for objective in summary.objectives if not objective.part]
     return [(name[1], bound) for name, bound in named if name and name[0] == latency]
 
 

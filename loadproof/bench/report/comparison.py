@@ -12,8 +12,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Level, Summary, read_summary
-from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.report import charts, wording

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadproof.bench.document import Level, Summary, as_json, read_summary
 from loadproof.bench.measure.histogram import Histogram, HistogramRow
 from loadproof.bench.report import charts, timeline_charts, wording
 from loadproof.bench.report.brief import brief_of, verdict_sentence
-from loadproof.bench.report.timeline import Timeline, read_timeline
+from loadproof.bench.report.timeline import Moments, Timeline, read_timeline, timeline_at
 from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import Figure, draw
 from loadproof.pages.file import write_whole
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, TAIL, Look
 from loadproof.pages.style import house_style
+from loadproof.pages.templates import page_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 # Nothing is loaded and nothing runs; styles are inline, and with every load forbidden they can fetch nothing.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def render_report(run_folder: Path, summary: Summary | None = None) -> Path:
+def render_report(run_folder: Path, summary: Summary | None = None, moments: Sequence[Moments] | None = None) -> Path:
     """Write `report.html` into the run's folder and return its path.
 
-    Reads `summary.json` (not where its `summary` is given) and, if there, `requests.jsonl`. The file appears whole or
-    not at all. Raises InputError when the summary is missing or malformed, OSError when the folder cannot be written.
+    Reads `summary.json` (not where its `summary` is given) and, if there, `requests.jsonl` (not where the `moments` of
+    its requests are). The file appears whole or not at all. Raises InputError when the summary is missing or malformed,
+    OSError when the folder cannot be written.
     """
     summary = (summary or read_summary(run_folder)).by_concurrency()
     target = run_folder / "report.html"
     judged = _judged(summary)
     level = judged.planned.level if judged else None
-    write_whole(page_of(summary, read_timeline(run_folder, level)), target)
+    timeline = read_timeline(run_folder, level) if moments is None else timeline_at(moments, level)
+    write_whole(page_of(summary, timeline), target)
     return target
 
 
@@ -73,11 +74,9 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
 
 def environment() -> Environment:
     """Templates of this folder, escaping whatever they are given."""
-    found = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    return page_environment(
+        "loadproof.bench.report", number=wording.number, visible=wording.visible, margin=wording.margin
     )
-    found.filters |= {"number": wording.number, "visible": wording.visible, "margin": wording.margin}
-    return found
 
 
 def style() -> str:
@@ -141,7 +140,7 @@ def _other_reasons(summary: Summary) -> list[str]:
     """The verdict's reasons that neither the sentence nor the objectives table tells already."""
     if summary.verdict.outcome == "PASS" and summary.objectives:
         return []
-    told = tuple(f"{objective.name}:" for objective in summary.objectives)
+    told = tuple(f"{objective.label}:" for objective in summary.objectives)
     shown = [wording.visible(reason) for reason in summary.verdict.reasons if not reason.startswith(told)]
     return [reason for reason in shown if reason != verdict_sentence(summary)]
 

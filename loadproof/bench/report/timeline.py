@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadproof.bench.measure.records import FILE_NAME, RequestRecord, each_record
@@ -61,13 +61,11 @@ def read_timeline(run_folder: Path, level: int | None = None) -> Timeline | None
     None when `requests.jsonl` is missing or holds no measured request. A line cut short by a killed run is skipped.
     Raises CouldNotRunError when a line is of another schema version.
     """
-    # Of several records of one request (canceled, then resumed) the last one counts.
-    by_request = {
-        (record.level, record.index): _moments_of(record)
-        for record in each_record(run_folder / FILE_NAME)
-        if record.phase == "measured"
-    }
-    measured = list(by_request.values())
+    return timeline_at(moments_of(each_record(run_folder / FILE_NAME)), level)
+
+
+def timeline_at(measured: Sequence[Moments], level: int | None = None) -> Timeline | None:
+    """As `read_timeline`, of what it would read."""
     if not measured:
         return None
     shown = max(record.level for record in measured) if level is None else level
@@ -75,8 +73,23 @@ def read_timeline(run_folder: Path, level: int | None = None) -> Timeline | None
     return replace(timeline_of(measured), waterfall=sample)
 
 
-def _moments_of(record: RequestRecord) -> Moments:
-    return Moments(*(getattr(record, field.name) for field in fields(Moments)))
+def moments_of(records: Iterable[RequestRecord]) -> list[Moments]:
+    """Of the measured ones. Of several records of one request (canceled, then resumed) the last one counts."""
+    found = {
+        (one.level, one.index): Moments(
+            one.level,
+            one.index,
+            one.session,
+            one.intended_ns,
+            one.first_token_ns,
+            one.end_ns,
+            one.ok,
+            one.finished,
+        )
+        for one in records
+        if one.phase == "measured"
+    }
+    return list(found.values())
 
 
 def timeline_of(records: Sequence[Moments | RequestRecord]) -> Timeline:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Literal, cast
 
@@ -39,15 +39,30 @@ class Schedule:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def schedule_of(load: Load, seed: int, level: int) -> Schedule:
-    """The schedule of one level, the same for the same load, seed and level. Raises InputError for a bad trace."""
+def schedule_of(load: Load, seed: int, level: int, requests: float = 1.0) -> Schedule:
+    """The schedule of one level, the same for the same load, seed and level. Raises InputError for a bad trace.
+
+    What is due are sessions, of so many `requests` in the mean: they begin at the load's rate over that.
+    """
     if load.process == "closed":
         assert load.concurrency is not None
         return closed_loop(load.requests, load.concurrency, load.ramp_s)
     if load.process == "trace":
         assert load.trace is not None
         return _recorded(load, Path(load.trace))
-    return Schedule(array("q", _due_times_ns(load, _stream(seed, level))))
+    return Schedule(array("q", _due_times_ns(_of_sessions(load, requests), _stream(seed, level))))
+
+
+def _of_sessions(load: Load, requests: float) -> Load:
+    if requests == 1:
+        return load
+    start, whole = load.from_requests_per_s, load.requests
+    return replace(
+        load,
+        requests_per_s=None if load.requests_per_s is None else load.requests_per_s / requests,
+        from_requests_per_s=None if start is None else start / requests,
+        requests=None if whole is None else ceil(whole / requests),
+    )
 
 
 def closed_loop(requests: int | None, concurrency: int, ramp_s: float | None = None) -> Schedule:

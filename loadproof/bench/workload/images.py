@@ -6,22 +6,11 @@ import base64
 import random
 import struct
 import zlib
-from dataclasses import dataclass
+
+from loadproof.bench.spec import ImageSpec
 
 CELL_PX = 16
 MOST_PX = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class ImageSpec:
-    """`count` pictures of this size with every request (of a conversation: with its first turn)."""
-
-    width_px: int
-    """of each"""
-    height_px: int
-    """of each"""
-    count: int = 1
-    """in each request"""
 
 
 def picture_uri(spec: ImageSpec, seed: str) -> str:

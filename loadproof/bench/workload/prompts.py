@@ -11,9 +11,10 @@ from loadproof.bench.spec import REQUESTS_APART, WorkloadSpec
 from loadproof.bench.workload.counting import CountedBy, counter_of
 from loadproof.bench.workload.datasets import Dataset, DatasetTurn, read_dataset
 from loadproof.bench.workload.images import picture_uri
-from loadproof.bench.workload.synthetic import SyntheticTexts, sample_lengths
+from loadproof.bench.workload.synthetic import SyntheticTexts
 from loadproof.errors import InputError
 from loadproof.invocation import ChatMessage
+from loadproof.sessions import SessionClass, Step, drawn_lengths, lognormal
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,15 @@ class PlannedPrompt:
     images: tuple[str, ...] = ()
 
 
+_NO_DRAW = random.Random(0)
+
+
 class Prompts:
     """The prompts of a run, each made on its own from the request's number. `chat`: the server takes messages."""
 
     def __init__(self, workload: WorkloadSpec, *, chat: bool = False) -> None:
         """Raises InputError for a dataset or tokenizer that cannot be used, or pictures without chat."""
-        self._workload = workload
+        self._workload, self._mixture = workload, workload.mixture
         self._chat = chat
         self._counter = counter_of(workload.tokenizer)
         self._texts = SyntheticTexts(workload, self._counter)
@@ -48,10 +52,18 @@ class Prompts:
         if workload.images is not None and not chat:
             raise InputError("images need chat messages: use an OpenAI server's /v1/chat/completions")
 
-    @property
-    def think_time_s(self) -> float:
-        """Between the end of an answer and the conversation's next turn."""
-        return self._workload.think_time_s
+    def part(self, number: int) -> SessionClass:
+        """The class of the session that a request is of."""
+        level, session, _ = self._workload.place(number)
+        return self._mixture.classes[self._workload.session(level, session)[0]]
+
+    def pause_s(self, number: int) -> float:
+        """Between the answers that a request waits for and itself: somebody thinks, or a tool runs."""
+        step = self._step(number)
+        return lognormal(step.pause_s, step.pause_stddev_s, random.Random(f"pause {self._workload.seed} {number}"))
+
+    def _step(self, number: int) -> Step:
+        return self.part(number).steps[self._workload.place(number)[2]]
 
     @property
     def costly(self) -> bool:
@@ -74,7 +86,10 @@ class Prompts:
         drawn_input, drawn_output = tokens or self._drawn(number)
         if self._dataset is None:
             place = number if self._unique else number % REQUESTS_APART
-            text, input_tokens = self._texts.first(place, drawn_input, unique=self._unique)
+            part = self.part(number)
+            text, input_tokens = self._texts.first(
+                place, drawn_input, unique=self._unique, shared=part.shared_prefix_tokens, of=part.name
+            )
             output_tokens = drawn_output
         else:
             turn = self._recorded(number)[0]
@@ -101,7 +116,7 @@ class Prompts:
         if self._dataset is None:
             text, new_tokens = self._texts.turn(number, drawn_input)
         else:
-            turns, place = self._recorded(number), number % REQUESTS_APART % self._workload.turns
+            turns, (_, _, place) = self._recorded(number), self._workload.place(number)
             if place >= len(turns):
                 return None
             text, drawn_output = turns[place].prompt, self._answer_tokens(turns[place], drawn_output)
@@ -121,16 +136,17 @@ class Prompts:
 
     def _drawn(self, number: int) -> tuple[int, int]:
         place = number if self._unique else number % REQUESTS_APART
-        draw = random.Random(f"{self._workload.seed} {place}")
-        wanted = self._workload
-        return sample_lengths(wanted.input_tokens, wanted.output_tokens, draw, paired=wanted.paired_lengths)
+        step, wanted = self._step(number), self._workload
+        fixed = step.input_tokens.distribution == step.output_tokens.distribution == "fixed"
+        draw = _NO_DRAW if fixed else random.Random(f"{wanted.seed} {place}")  # to seed one takes 8 µs
+        return drawn_lengths(step.input_tokens, step.output_tokens, draw, paired=self.part(number).paired_lengths)
 
     def _recorded(self, number: int) -> tuple[DatasetTurn, ...]:
         """The conversation of a request: a level goes through the shuffled dataset from a place of its own."""
         assert self._dataset is not None
         block, index = divmod(number, REQUESTS_APART)
         start = random.Random(f"start {self._workload.seed} {block}").randrange(len(self._order))
-        row = self._order[(start + index // self._workload.turns) % len(self._order)]
+        row = self._order[(start + index // self._workload.stride) % len(self._order)]
         return self._dataset.conversations[row]
 
     def _answer_tokens(self, turn: DatasetTurn, drawn: int) -> int:

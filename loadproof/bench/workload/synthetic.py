@@ -17,7 +17,7 @@ import random
 from itertools import accumulate
 from pathlib import Path
 
-from loadproof.bench.spec import TokenCounts, WorkloadSpec
+from loadproof.bench.spec import WorkloadSpec
 from loadproof.bench.workload.counting import Counter
 
 # Short, frequent and distinct. 256 of them, so that a number is spelled one byte a word.
@@ -38,16 +38,24 @@ class SyntheticTexts:
         words = random.Random(f"corpus {workload.seed}").choices(self._words, k=CORPUS_WORDS)
         self._text = " ".join(words)
         self._starts = [0, *accumulate(len(word) + 1 for word in words)]
-        shared = workload.shared_prefix_tokens
-        self._shared = random.Random(f"shared {workload.seed}").choices(self._words, k=shared) if shared else []
+        self._shared: dict[str, list[str]] = {}
         sample = words[:SAMPLE_WORDS]
         self._tokens_per_word = counter.count(" ".join(sample)) / len(sample)
         self._salt = int.from_bytes(hashlib.sha256(workload.salt.encode()).digest()[:4], "big")
 
-    def first(self, number: int, tokens: int, *, unique: bool) -> tuple[str, int]:
-        """(text, its tokens) of a prompt: shared prefix, the number in words where it is to be unique, then body."""
-        head = [*self._shared, *(self._spelled(number) if unique else ())]
+    def first(self, number: int, tokens: int, *, unique: bool, shared: int = 0, of: str = "") -> tuple[str, int]:
+        """(text, its tokens) of a prompt: shared prefix, the number in words where it is to be unique, then body.
+
+        `shared` tokens begin all prompts `of` one class alike.
+        """
+        head = [*self._prefix(shared, of), *(self._spelled(number) if unique else ())]
         return self._cut(head, number, tokens)
+
+    def _prefix(self, tokens: int, of: str) -> list[str]:
+        if tokens and of not in self._shared:
+            named = f" {of}" if of else ""
+            self._shared[of] = random.Random(f"shared {self._seed}{named}").choices(self._words, k=tokens)
+        return self._shared[of] if tokens else []
 
     def turn(self, number: int, tokens: int) -> tuple[str, int]:
         """(text, its tokens) of a later turn: it stands after a conversation that is like no other already."""
@@ -109,32 +117,3 @@ class SyntheticTexts:
             pieces.append(self._text[self._starts[first] : self._starts[first + taken] - 1])
             count -= taken
         return pieces
-
-
-def sample_lengths(prompts: TokenCounts, answers: TokenCounts, draw: random.Random, *, paired: bool) -> tuple[int, int]:
-    """(prompt, answer): the same place in the values of both where they are `paired`, else each drawn by itself."""
-    if paired:
-        at = draw.randrange(len(prompts.values))
-        return prompts.values[at], answers.values[at]
-    return sample_tokens(prompts, draw), sample_tokens(answers, draw)
-
-
-def sample_tokens(counts: TokenCounts, draw: random.Random) -> int:
-    """One token count from a distribution, rounded and cut to its bounds.
-
-    lognormal: `mean` and `stddev` are of the counts themselves, not of their logarithm:
-    σ² = ln(1 + stddev²/mean²), μ = ln mean − σ²/2. empirical: one of its values, each as likely.
-    """
-    if counts.distribution == "fixed":
-        value = counts.mean
-    elif counts.distribution == "normal":
-        value = draw.gauss(counts.mean, counts.stddev)
-    elif counts.distribution == "lognormal":
-        variance = math.log1p((counts.stddev / counts.mean) ** 2)
-        value = draw.lognormvariate(math.log(counts.mean) - variance / 2, math.sqrt(variance))
-    elif counts.distribution == "empirical":
-        value = draw.choice(counts.values)
-    else:
-        value = draw.uniform(counts.minimum, counts.maximum or counts.minimum)
-    highest = math.inf if counts.maximum is None else counts.maximum
-    return int(max(counts.minimum, 1, min(round(value), highest)))

@@ -11,7 +11,8 @@ from typing import Final
 
 import orjson
 
-from loadproof.bench.workload.trace_formats import FORMATS, OWN, Row, TraceFormat, format_of, spans_of
+from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace
+from loadproof.bench.workload.trace_formats import BLOCK_TOKENS, FORMATS, OWN, Row, TraceFormat, format_of, spans_of
 from loadproof.errors import InputError
 from loadproof.loads import MOST_REQUESTS
 
@@ -22,12 +23,15 @@ _KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FOR
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """One recorded request; `due_s` counts from the first one. `blocks` are the ids of its prompt's blocks, if told."""
+    """One recorded request; `due_s` counts from the first one. `blocks` are the ids of its prompt's blocks, if told, of
+    `block_tokens` each; `session`: its conversation, if told."""
 
     due_s: float
     input_tokens: int
     output_tokens: int
     blocks: tuple[int, ...] = ()
+    session: int | None = None
+    block_tokens: int = BLOCK_TOKENS
 
 
 def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
@@ -35,6 +39,22 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
 
     Raises InputError with every bad row (up to 20).
     """
+    if is_folder_trace(path):
+        rows = folder_rows(path, MOST_REQUESTS)
+        if len(rows) > MOST_REQUESTS:
+            raise InputError(f"{path}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
+        first_s = rows[0].at_s if rows else 0.0
+        return tuple(
+            TraceRow(
+                (row.at_s - first_s) / speed,
+                row.input_tokens,
+                row.output_tokens,
+                row.blocks,
+                row.session,
+                row.block_tokens or BLOCK_TOKENS,
+            )
+            for row in rows
+        )
     read = _Reading(path, speed)
     for number, row in _rows(path):
         read.add(number, row)
@@ -45,10 +65,16 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
 
 def trace_notes(path: Path, rows: tuple[TraceRow, ...], *, blocks_used: bool) -> list[str]:
     """What a trace has and is not used, in words."""
-    shared = sum(1 for row in rows if row.blocks)
-    if not shared or blocks_used:
-        return []
-    return [f"{path.name}: hash_ids of {shared:,} requests are not used: prompts are sent that share nothing"]
+    shared, found = sum(1 for row in rows if row.blocks), list[str]()
+    if is_folder_trace(path):
+        found = [
+            f"{path.name}: nothing tells when its conversations began: all begin together"
+            if shared
+            else f"{path.name}: drawn from its clients' windows and shares, always the same; lengths go by themselves"
+        ]
+    if shared and not blocks_used:
+        found.append(f"{path.name}: hash_ids of {shared:,} requests are not used: prompts are sent that share nothing")
+    return found
 
 
 @dataclass(slots=True)

@@ -23,7 +23,8 @@ from loadproof.cli.profile_names import argument
 from loadproof.errors import CouldNotRunError, InputError, LoadproofError
 
 if TYPE_CHECKING:
-    from loadproof.bench.judge.run import RunResult
+    from loadproof.bench.evidence.keys import SigningKey
+    from loadproof.bench.judging import RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,25 @@ class SignedOutputs(Outputs):
     def check(self) -> None:
         Outputs.check(self)
         if self.sign is not None:
-            from loadproof.bench.evidence.keys import signing_key  # noqa: PLC0415  brings boto3 along
-
-            signing_key(self.sign)
+            _key(self.sign)
 
     def sign_run(self, folder: Path) -> None:
         """Raises CouldNotRunError, the run being judged all the same."""
         if self.sign is None:
             return
-        from loadproof.bench.evidence.keys import signing_key  # noqa: PLC0415  brings boto3 along
         from loadproof.bench.evidence.standing import sign_run  # noqa: PLC0415  brings pydantic along
 
         try:
-            sign_run(folder, signing_key(self.sign))
+            sign_run(folder, _key(self.sign))
         except CouldNotRunError as error:
             again = f"loadproof evidence sign {folder} --key {self.sign}"
             raise CouldNotRunError(f"{folder} is judged and not signed: {error}; sign it later: {again}") from None
+
+
+def _key(text: str) -> SigningKey:
+    from loadproof.bench.evidence.keys import signing_key  # noqa: PLC0415  brings boto3 along
+
+    return signing_key(text)
 
 
 @grouped

@@ -6,24 +6,22 @@ import sys
 import time
 from pathlib import Path
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError
-
 from loadproof.bench.imports.run import ImportRequest, import_run
 from loadproof.bench.job import new_folder, run_name
-from loadproof.bench.judge.run import RunResult
+from loadproof.bench.judging import RunResult
 from loadproof.bench.live.lines import OnLine
 from loadproof.bench.plan import run_id_of
 from loadproof.bench.remote.aiperf import managed_levels, run_managed
 from loadproof.bench.remote.job import Launcher, drive, upload
 from loadproof.bench.remote.launchers import JobSettings, LocalHosts, ProcessingJob, host_names, processing_job_request
 from loadproof.bench.remote.settings import LOCAL_TERMS, Terms
-from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.bench.s3_store import S3Store, s3_client
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.printing import print_json
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.invocation.aws_errors import BotoCoreError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.untrusted import with_escapes
 
 
@@ -111,6 +109,8 @@ def _run_id(spec: BenchmarkSpec) -> str:
 
 def _sagemaker(region: str | None) -> object:
     try:
-        return boto3.client("sagemaker", region_name=region, config=Config(retries={"total_max_attempts": 1}))
+        return sdk("boto3").client(
+            "sagemaker", region_name=region, config=sdk("botocore.config").Config(retries={"total_max_attempts": 1})
+        )
     except BotoCoreError as error:
         raise CouldNotRunError(f"SageMaker cannot be spoken to: {error}") from error

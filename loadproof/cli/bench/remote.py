@@ -66,7 +66,7 @@ class JobOptions:
                 f"needs {', '.join(missing)}: where hosts meet, and what the job runs as (docs/benchmark-remote.md)"
             )
         if self.results is not None:
-            from loadproof.bench.remote.store import parse_uri  # noqa: PLC0415  brings boto3 along
+            from loadproof.bench.s3_store import parse_uri  # noqa: PLC0415  brings boto3 along
 
             parse_uri(self.results)
         if self.engine == "aiperf" and self.hosts is not None:

@@ -15,7 +15,7 @@ from loadproof.errors import InputError
 from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
-    from loadproof.bench.judge.run import RunResult
+    from loadproof.bench.judging import RunResult
 
 
 @dataclass(frozen=True, slots=True)

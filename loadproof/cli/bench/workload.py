@@ -11,12 +11,13 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from loadproof.bench.spec import AnswerLength, TokenCounts, WorkloadSpec, empirical_tokens, fixed_tokens
+from loadproof.bench.spec import AnswerLength, ImageSpec, WorkloadSpec, empirical_tokens, fixed_tokens
 from loadproof.bench.workload.counting import TokenizerCounter
 from loadproof.bench.workload.datasets import read_dataset
-from loadproof.bench.workload.images import MOST_PX, ImageSpec
+from loadproof.bench.workload.images import MOST_PX
 from loadproof.cli.attempts import Complaints
 from loadproof.errors import InputError
+from loadproof.sessions import TokenCounts
 
 MOST_TOKENS = 10_000_000
 _FORMS = "256, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, uniform:LOWEST:HIGHEST or empirical:FILE"

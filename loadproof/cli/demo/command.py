@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +16,13 @@ from loadproof.cli.demo.steps import Steps
 from loadproof.cli.profile_names import complete_environment
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.profiles import profile_files
+from loadproof.profiles.folders import default_folder
 from loadproof.terminal import Terminal
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+NO_REPOSITORY = (
+    "the demo deploys the profiles of a repository, and there is none here or above; write one, and run it there: "
+    "loadproof init endpoints --defaults && cd endpoints && make setup && .venv/bin/loadproof demo"
+)
 
 
 def demo(
@@ -39,18 +44,16 @@ def demo(
 
     Exit 0 when all of it worked, whatever the verdicts; 2 for profiles with mistakes; 3 when a step did not work.
     """
-    if not (REPOSITORY / "deploy_profiles").is_dir():
-        raise InputError(
-            "the demo deploys example profiles of Loadproof's repository, which an installed package does not hold; "
-            "clone the repository, run `make setup` and then `loadproof demo` there"
-        )
-    profiles = profile_files(REPOSITORY / "deploy_profiles", environment)
+    if find_spec("aws_cdk") is None or find_spec("moto") is None:
+        raise CouldNotRunError("the demo needs two extras; install them: pip install 'loadproof[cdk,local]'")
+    repository = _repository()
+    profiles = profile_files(repository / "deploy_profiles", environment)
     if not profiles:
         raise InputError(f"deploy_profiles/{environment} holds no profile; use a folder that does")
-    if not (REPOSITORY / "node_modules" / ".bin" / "cdk").exists():
-        raise CouldNotRunError("the CDK CLI is not installed; run `make setup` in the repository")
-    runs = new_folder((out or REPOSITORY / "runs").resolve(), f"demo-{time.strftime('%Y%m%d-%H%M%S')}")
-    steps = Steps(Terminal(highlight=False), REPOSITORY, runs, requests_per_level)
+    if not (repository / "node_modules" / ".bin" / "cdk").exists():
+        raise CouldNotRunError(f"the CDK CLI is not installed; run `make setup` in {repository}")
+    runs = new_folder((out or repository / "runs").resolve(), f"demo-{time.strftime('%Y%m%d-%H%M%S')}")
+    steps = Steps(Terminal(highlight=False), repository, runs, requests_per_level)
     try:
         with interrupted_by_signals():
             if not steps.checked(environment):
@@ -64,3 +67,14 @@ def demo(
         if not any(runs.iterdir()):
             runs.rmdir()
     return ExitCode.OK
+
+
+def _repository() -> Path:
+    """The one around this folder, else the one that this package runs from. Raises InputError."""
+    try:
+        found = default_folder().resolve().parent
+    except InputError:
+        raise InputError(NO_REPOSITORY) from None
+    if not (found / "cdk.json").is_file():
+        raise InputError(f"{found} has deploy_profiles but no app to deploy them (cdk.json); {NO_REPOSITORY}")
+    return found

@@ -20,7 +20,7 @@ from rich.markup import escape
 from loadproof.cli.demo.children import child, finished
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.localcloud.local import LocalCloud, running
-from loadproof.profiles import load_profile
+from loadproof.profiles import load_environment, load_profile
 from loadproof.terminal import Terminal
 
 LOADPROOF: Final = (sys.executable, "-m", "loadproof")
@@ -66,7 +66,7 @@ class Steps:
         first, *others = profiles
         proven: list[Proven] = []
         self.heading("local cloud", "AWS on loopback")
-        with self.cloud(backend) as cloud:
+        with self.cloud(environment, backend) as cloud:
             cdk = str(self.repository / "node_modules" / ".bin" / "cdk")
             self.quietly([cdk, "bootstrap", f"aws://{cloud.account}/{cloud.region}", "--no-notices"], self.runs)
             self.deploy(cdk, environment, [first])
@@ -132,9 +132,11 @@ class Steps:
             webbrowser.open(proven[0].report.as_uri())
 
     @contextmanager
-    def cloud(self, backend: str | None) -> Iterator[LocalCloud]:
-        """A local cloud of this demo's own, whose log ends up beside the runs."""
-        with running(f"demo-{secrets.token_hex(4)}", backend=backend) as cloud:
+    def cloud(self, environment: str, backend: str | None) -> Iterator[LocalCloud]:
+        """A local cloud of this demo's own, where the environment says; its log ends up beside the runs."""
+        where = load_environment(self.repository / "deploy_profiles" / environment)
+        name = f"demo-{secrets.token_hex(4)}"
+        with running(name, backend=backend, account=where.account, region=where.region) as cloud:
             self.environment.update(cloud.environment())
             self.environment["NODE_NO_WARNINGS"] = "1"
             try:

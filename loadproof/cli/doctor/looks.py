@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError
-
 from loadproof.cli.profile_names import environments
 from loadproof.errors import LoadproofError
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.invocation.endpoints import aws_client
 from loadproof.profiles import load_environment
 from loadproof.profiles.folders import default_folder
@@ -110,13 +109,16 @@ def _cdk_in(folder: Path) -> Path:
 
 
 def packages() -> Look:
-    """The extras: what stacks are made with, and the local cloud."""
-    extras = {"cdk": "aws_cdk", "local": "moto"}
-    missing = [extra for extra, module in extras.items() if find_spec(module) is None]
+    """The extras: what asks AWS, what stacks are made with, and the local cloud."""
+    extras = {"aws": ("boto3", "AWS's SDK"), "cdk": ("aws_cdk", "stacks"), "local": ("moto", "the local cloud")}
+    missing = {extra: what for extra, (module, what) in extras.items() if find_spec(module) is None}
     if missing:
-        what = " and ".join({"cdk": "stacks (aws-cdk-lib)", "local": "the local cloud (moto)"}[one] for one in missing)
-        return Look("Packages", "warning", f"without {what}", f"pip install 'loadproof[{','.join(missing)}]'")
-    return Look("Packages", "ok", "stacks and the local cloud")
+        return Look("Packages", "warning", f"without {', '.join(missing.values())}", _installs(*missing))
+    return Look("Packages", "ok", "AWS's SDK, stacks and the local cloud")
+
+
+def _installs(*extras: str) -> str:
+    return f"pip install 'loadproof[{','.join(extras)}]'"
 
 
 def credentials() -> Look:
@@ -124,7 +126,9 @@ def credentials() -> Look:
     local = _local_cloud()
     if local is not None:
         return local
-    session = boto3.Session()._session  # the only way to leave a source of credentials out
+    if find_spec("boto3") is None:
+        return Look("Credentials", "warning", "not looked for: that takes AWS's SDK", _installs("aws"))
+    session = sdk("boto3").Session()._session  # the only way to leave a source of credentials out
     for asks_a_network in ("iam-role", "container-role"):
         session.get_component("credential_provider").remove(asks_a_network)
     try:
@@ -151,12 +155,20 @@ def _local_cloud() -> Look | None:
 
 
 def region() -> Look:
-    found = boto3.Session().region_name
+    found = _own_region()
     own = ", ".join(f"{region} ({name})" for name, region in _regions().items())
     if found is None and not own:
         said = "none; an environment.yaml names its own, other AWS tools ask for it"
         return Look("Region", "warning", said, "export AWS_REGION=us-east-1")
     return Look("Region", "ok", "; ".join(filter(None, (found, own and f"of the environments here: {own}"))))
+
+
+def _own_region() -> str | None:
+    """As AWS's SDK finds it; without one, as the shell says."""
+    if find_spec("boto3") is None:
+        return os.environ.get("AWS_DEFAULT_REGION")
+    region: str | None = sdk("boto3").Session().region_name
+    return region
 
 
 def _regions() -> dict[str, str]:
@@ -230,7 +242,7 @@ def account(qualifier: str) -> Iterator[Look]:
 
     In the region that is set, else the first environment's here. `qualifier`: of the bootstrap, as cdk.json has it.
     """
-    where = boto3.Session().region_name or next(iter(_regions().values()), None)
+    where = _own_region() or next(iter(_regions().values()), None)
     url = os.environ.get("AWS_ENDPOINT_URL") or None
     if where is None:
         yield Look("Account", "error", "no region to ask in", "export AWS_REGION=us-east-1")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from loadproof.bench.compare.regression import compare_runs, read_run
 from loadproof.bench.evidence.filing import at_hand, file_run
 from loadproof.bench.evidence.keys import SigningKey, signing_key
 from loadproof.bench.evidence.places import place_of, places_of
@@ -16,7 +17,6 @@ from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.evidence.standing import sign_run, standing_of
 from loadproof.bench.evidence.status import proof_of, status_of
 from loadproof.bench.evidence.store import read_stored
-from loadproof.bench.judge.regression import compare_runs, read_run
 from loadproof.cli.attempts import Complaints
 from loadproof.cli.evidence.compare import Progress, print_comparison
 from loadproof.cli.evidence.find import find_run, profiles_of, profiles_to_prove

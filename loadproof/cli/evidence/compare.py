@@ -10,7 +10,7 @@ from dataclasses import asdict
 from rich import box
 from rich.table import Table
 
-from loadproof.bench.judge.regression import Change, Comparison
+from loadproof.bench.compare.regression import Change, Comparison
 from loadproof.bench.measure.bootstrap import RESAMPLES
 from loadproof.bench.measure.statistics import CONFIDENCE
 from loadproof.bench.output.markdown import comparison_markdown, size_of_change

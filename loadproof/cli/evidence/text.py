@@ -111,9 +111,9 @@ def print_run(row: Row, now: datetime) -> None:
 
 def _objectives(run: StoredRun) -> list[str]:
     rows = run.summary.objectives if run.summary else ()
-    width = max((len(row.name) for row in rows), default=0)
+    width = max((len(row.label) for row in rows), default=0)
     return [
-        f"{row.name:<{width}}  {figure(row.observed):>9}  {row.comparison} {figure(row.bound):<9} "
+        f"{row.label:<{width}}  {figure(row.observed):>9}  {row.comparison} {figure(row.bound):<9} "
         f"95% interval {interval(row.low, row.high)}  {row.verdict}"
         for row in rows
     ]

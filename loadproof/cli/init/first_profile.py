@@ -121,8 +121,8 @@ def known_model(model_id: str) -> catalog.Architecture:
         near = ", ".join(catalog.near_models(model_id))
         raise InputError(
             f"--model: the catalog does not know `{model_id}`; {f'did you mean {near}? Else ' if near else ''}take one "
-            "of `loadproof catalog list models`, or begin with one of about its size and name your model's config.json "
-            "in the profile afterwards"
+            "of `loadproof catalog list models`, or begin with the one that yours was tuned from, and write `id:` "
+            "yours and `base:` that one into the profile afterwards"
         )
     return shape
 

@@ -40,6 +40,10 @@ def learn(
         typer.Option(formats=["%Y-%m-%d"], help="of the endpoint's capture, UTC; default: yesterday"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="file for the change as a diff; default: shown")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="folder that keeps what was read, to go on from after a kill; gone when all is read"),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="chance of the twin's arrivals and sizes")] = 0,
     format: TextOrJson = "text",
 ) -> int:
@@ -57,8 +61,8 @@ def learn(
     if not sources:
         sources = [_captured(file, loaded, day)]
     with Terminal(stderr=True).status("reading recorded traffic") as status:
-        recorded = read_recorded(sources, lambda count: status.update(f"read {count:,} requests"))
-        recorded.share = _share(recorded, loaded)
+        recorded = read_recorded(sources, lambda progress: status.update(progress.words), resume)
+        recorded.share *= _share(recorded, loaded)
         said = Said(recorded, fit(recorded, seed))
         if against is not None and loaded is not None:
             said.drifts, notes = drift_of(loaded, recorded, seed)

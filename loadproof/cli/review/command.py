@@ -73,7 +73,10 @@ def review(
         bool, typer.Option("--direct", help="compare with BASE as it is, not with where HEAD left it")
     ] = False,
     trust: Annotated[
-        Trust, typer.Option(help="whose code may run: HEAD's own, or BASE's alone, as for a stranger's change")
+        Trust,
+        typer.Option(
+            help="whose code may run: HEAD's behind walls, BASE's alone as for a stranger's change, or HEAD's as you"
+        ),
     ] = "head",
     docs: Annotated[
         str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
@@ -88,7 +91,8 @@ def review(
     Resources, costs, objectives, findings. Offline, no credentials.
 
     Profiles that the change touches are synthesized on both sides, each by the code of its own side, exactly as
-    `cdk synth` would run it. With --trust base no line of HEAD runs: its profiles are synthesized by BASE's code.
+    `cdk synth` would run it, but without network, home, credentials and other processes. With --trust base no line of
+    HEAD runs: its profiles are synthesized by BASE's code. With --trust unwalled it runs as you.
 
     Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run.
     """

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from loadproof.bench.workload.trace_formats import BLOCK_TOKENS
-from loadproof.bench.workload.traces import read_trace
+from loadproof.bench.workload.traces import read_trace, trace_notes
 from loadproof.capacity import deployment_of
 from loadproof.cli.bench.load import Arrivals
 from loadproof.cli.options import TextOrJson, grouped
@@ -19,6 +19,7 @@ from loadproof.cli.profile_names import ProfileFile
 from loadproof.cli.simulate.text import print_routings, print_simulation
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
+from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
@@ -53,7 +54,10 @@ class TrafficOptions:
     ramp_minutes: Annotated[float | None, typer.Option(help="how long the ramp takes; default 10")] = None
     concurrency: Annotated[int | None, typer.Option(min=1, help="closed loop with so many requests in flight")] = None
     trace: Annotated[
-        Path | None, typer.Option(help="recorded traffic (Mooncake, Azure, BurstGPT, OpenTelemetry, our own)")
+        Path | None,
+        typer.Option(
+            help="recorded traffic: Mooncake, Azure, BurstGPT, OpenTelemetry, agents, ServeGen, our own (docs/twin.md)"
+        ),
     ] = None
     speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
 
@@ -88,7 +92,7 @@ def simulate(
     begins, found = _moment(starts_at), list[ProfileSimulation]()
     with Terminal(stderr=True).status("simulating") as status:
         for strategy in strategies:
-            load, minutes = _traffic(loaded, profile, options, seed)
+            load, minutes = _traffic(loaded, profile, options, begins, seed)
             _refuse_without_sessions(strategy, routing, loaded)
             words = f"simulating {load.words}" + (f", routed {strategy}" if strategy else "")
             status.update(words)
@@ -115,11 +119,15 @@ def simulate(
 
 
 def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile) -> None:
-    if strategy == "sticky" and routing == "sticky" and profile.workload.turns == 1:
-        raise InputError("--routing sticky: requests have no sessions; it goes with workload.turns of 2 or more")
+    if strategy == "sticky" and routing == "sticky" and mixture_of(profile.workload).single:
+        raise InputError(
+            "--routing sticky: requests have no sessions; it goes with turns of 2 or more, steps or classes"
+        )
 
 
-def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) -> tuple[Traffic, float]:
+def _traffic(
+    loaded: Profile, file: Path, options: TrafficOptions, begins: datetime, seed: int
+) -> tuple[Traffic, float]:
     """What is sent, and the minutes it lasts: the trace's, the options', or the workload's own. Raises InputError."""
     trace, recorded = options.trace, loaded.workload.arrivals.trace
     if trace is None and options.concurrency is None and options.requests_per_s is None and recorded:
@@ -135,6 +143,7 @@ def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) ->
             burstiness=options.burstiness,
             from_requests_per_s=options.ramp_from,
             ramp_minutes=options.ramp_minutes,
+            starts_at=begins,
             seed=seed,
         )
         return load, 60.0 if options.minutes is None else options.minutes
@@ -148,8 +157,10 @@ def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
     """The recorded traffic, and the minutes it lasts (its last request included)."""
     rows = read_trace(trace, speed)
     times = [row.due_s * 1000 for row in rows]
-    sizes: list[tuple[Any, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, None) for row in rows]
-    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", BLOCK_TOKENS)
+    sizes: list[tuple[object, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, row.session) for row in rows]
+    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", rows[0].block_tokens)
+    for note in trace_notes(trace, rows, blocks_used=True):
+        print(note, file=sys.stderr)
     if not any(row.blocks for row in rows):
         traffic = replace(traffic, sizes=[size[:2] for size in sizes], block_tokens=0)
     return traffic, max(1.0, times[-1] / 60_000 + 1e-3)

@@ -64,6 +64,7 @@ def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
         )
         yield ""
         yield _latencies(made)
+        yield from _bounds(made)
     if made.routed.prompt_tokens:
         routed = made.routed
         yield (
@@ -92,7 +93,20 @@ def _latencies(made: ProfileSimulation) -> Table:
         table.add_column(name, justify="right")
     for name, found in (("TTFT", made.summary.ttft), ("TPOT", made.summary.tpot), ("E2E", made.summary.e2e)):
         table.add_row(name, *_percentiles(found))
+    for part in made.parts:
+        for name, found in (("TTFT", part.ttft), ("E2E", part.e2e)):
+            table.add_row(f"{name} of {part.name}", *_percentiles(found))
     return table
+
+
+def _bounds(made: ProfileSimulation) -> Iterator[str]:
+    """What classes of the traffic have to meet by themselves."""
+    for part in made.parts:
+        for name, bound in part.bounds:
+            found = part.at(name)
+            if found is not None:
+                met = "meets" if found <= bound else "MISSES"
+                yield f"Bound      {name} of {part.name}: {found:,.0f} ms {met} {bound:,g} ms"
 
 
 def _percentiles(found: Latencies) -> Iterator[str]:

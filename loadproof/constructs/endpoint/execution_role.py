@@ -90,8 +90,11 @@ def _logs_and_metrics(deployment: Deployment) -> Iterable[Statement]:
     namespaces = {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}}
     yield allow("cloudwatch:PutMetricData", on="*", when=namespaces, sid="Metrics")
     # SageMaker reads the alarms that turn an update back by the endpoint's own role.
-    alarms = deployment.arn("cloudwatch", f"alarm:{alarm_name(deployment.endpoint_name, '*')}")
-    yield allow("cloudwatch:DescribeAlarms", on=alarms, sid="RollbackAlarms")
+    # Each by its name: a beginning of names is that of another profile's, too.
+    kinds = deployment.profile.objectives.alarm_kinds
+    alarms = [deployment.arn("cloudwatch", f"alarm:{alarm_name(deployment.endpoint_name, kind)}") for kind in kinds]
+    if alarms:
+        yield allow("cloudwatch:DescribeAlarms", on=alarms, sid="RollbackAlarms")
 
 
 def _images(deployment: Deployment) -> Iterable[Statement]:

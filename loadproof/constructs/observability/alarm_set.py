@@ -120,8 +120,7 @@ def console_url(region: str) -> str:
 
 def unseen_objectives(objectives: Objectives, alarmed: frozenset[str]) -> tuple[str, ...]:
     """The objectives that no CloudWatch metric can tell, in the profile's order; `alarmed` are those with an alarm."""
-    given = objectives.model_dump(exclude_none=True)
-    return tuple(name for name in given if name not in alarmed | {"at_concurrency", "error_rate_max"})
+    return tuple(name for name in objectives.bounds if name not in alarmed | {"error_rate_max"})
 
 
 def above(threshold: float, minutes: tuple[int, int]) -> AlarmRule:

@@ -82,9 +82,9 @@ def _widgets(deployment: Deployment, buffer: Buffer | None, alarm_names: Sequenc
 
 def heading(deployment: Deployment) -> Widget:
     profile = deployment.profile
-    objectives = profile.objectives.model_dump(exclude_none=True)
-    at = objectives.pop("at_concurrency")
-    bounds = ", ".join(f"{name} {bound:g}" for name, bound in objectives.items())
+    objectives = profile.objectives
+    at = objectives.at_concurrency
+    bounds = ", ".join(f"{name} {bound:g}" for name, bound in objectives.bounds.items())
     text = (
         f"# {deployment.endpoint_name}\n{profile.description or profile.model.id}\n\n"
         f"Objectives at {at} in flight: {bounds or 'none'}. [Runbook]({deployment.environment.runbook_url})"

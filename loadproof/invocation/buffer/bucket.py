@@ -6,8 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from botocore.exceptions import ClientError
-
+from loadproof.invocation.aws_errors import ClientError
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message, MessageError, read_object, read_request
 from loadproof.invocation.endpoints import Client

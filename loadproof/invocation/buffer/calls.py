@@ -8,9 +8,8 @@ from math import inf
 from random import Random
 from typing import Final, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
-
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
 from loadproof.invocation.outcomes import Outcome, OutcomeKind, RetryClass
 from loadproof.invocation.retry import Attempts, Retries, RetryBudget, RetryPolicy
 from loadproof.wire.answers import code_of, passes, status_of, throttled

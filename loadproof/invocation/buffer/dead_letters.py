@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
-from botocore.exceptions import ClientError
-
+from loadproof.invocation.aws_errors import ClientError
 from loadproof.invocation.buffer.bucket import ResultsBucket
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message, MessageError, read_message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import orjson
@@ -34,28 +35,24 @@ class EventDecoder(StreamDecoder):
 
     def usual_texts(self, parts: Sequence[bytes], at: int) -> tuple[list[str], list[int]]:
         texts: list[str] = []
-        of: list[int] = []
         if self._ended:
-            return texts, of
-        usual_payloads, usual_text, loads = self._splitter.usual_payloads, self._usual_text, orjson.loads
-        for number in range(at, len(parts)):
-            whole = len(texts)
-            payloads = usual_payloads(parts[number])
-            for payload in payloads or ():
-                try:
-                    event = loads(payload) if len(payload) <= PLAIN_BYTES else None
-                except orjson.JSONDecodeError:
-                    break
-                if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
-                    break  # those are for `load_object` and `refuse_error`
-                text = usual_text(event)
-                if text is None:
-                    break
-                texts.append(text)
-                of.append(number)
-            if not payloads or len(texts) - whole < len(payloads):
-                del texts[whole:], of[whole:]
+            return texts, []
+        payloads, of = self._splitter.usual_payloads(parts, at)
+        usual_text, loads = self._usual_text, orjson.loads
+        for payload in payloads:
+            try:
+                event = loads(payload) if len(payload) <= PLAIN_BYTES else None
+            except orjson.JSONDecodeError:
                 break
+            if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
+                break  # those are for `load_object` and `refuse_error`
+            text = usual_text(event)
+            if text is None:
+                break
+            texts.append(text)
+        if len(texts) < len(of):  # of a part all or nothing
+            whole = bisect_left(of, of[len(texts)])
+            del texts[whole:], of[whole:]
         self._counted += len(texts)
         self._text_length += sum(map(len, texts))
         return texts, of

@@ -57,20 +57,36 @@ class ForeignImagesApi:
 
 
 def missing_images(caller: Caller, properties: Document) -> str | None:
-    """What a stack event says of own images that this cloud's ECR lacks: the twin stands for them, AWS would not."""
-    missing = []
+    """What a stack event says of images that this cloud cannot vouch for: own ones that its ECR lacks (the twin stands
+    for them, AWS would not), and tags of AWS's registries that the catalog does not list."""
+    missing, unlisted = set(), set()
     for image in _IMAGE.finditer(json.dumps(properties)):
-        home = get_backend("ecr")[image["account"]][image["region"]]
-        repository = home.repositories.get(image["repository"]) if image["account"] == caller.account else None
-        kept = [] if repository is None else repository.images
-        there = (image["digest"] or image["tag"] or "latest") in {
-            name for one in kept for name in (*one.image_tags, one.get_image_digest())
-        }
-        if image["account"] == caller.account and not there:
-            missing.append(image.group().strip('"'))
-    if not missing:
-        return None
-    return f"Not in this cloud's ECR, so AWS would refuse it: {', '.join(sorted(set(missing)))}."
+        name = image.group().strip('"')
+        if image["account"] == caller.account:
+            missing |= set() if _is_kept(image) else {name}
+        elif _is_unlisted(image):
+            unlisted.add(name)
+    said = [f"Not in this cloud's ECR, so AWS would refuse it: {', '.join(sorted(missing))}."] if missing else []
+    if unlisted:
+        said.append(
+            f"Not among the catalog's images, so whether AWS's registry has it is not known here: "
+            f"{', '.join(sorted(unlisted))}. `loadproof preflight` asks the registry."
+        )
+    return " ".join(said) or None
+
+
+def _is_kept(image: re.Match[str]) -> bool:
+    repository = get_backend("ecr")[image["account"]][image["region"]].repositories.get(image["repository"])
+    kept = [] if repository is None else repository.images
+    names = {name for one in kept for name in (*one.image_tags, one.get_image_digest())}
+    return (image["digest"] or image["tag"] or "latest") in names
+
+
+def _is_unlisted(image: re.Match[str]) -> bool:
+    """An image of a registry of AWS's by a tag that the catalog does not know; digests are never known."""
+    published = _published(image["region"], image["account"])
+    of_aws = image["account"] in {row.account for row in registries().values()}
+    return of_aws and image["tag"] not in published.get(image["repository"], ())
 
 
 def _published(region: str, account: str) -> Mapping[str, set[str]]:

@@ -291,14 +291,6 @@ def parameter_value(caller: Caller, name: str) -> str | None:
     return None if found is None else str(found.value)
 
 
-def stored_object(account: str, s3_uri: str) -> bytes | None:
-    """An object of this cloud's S3, read without a request: its reader may hold what requests wait for."""
-    bucket, _, key = s3_uri.removeprefix("s3://").partition("/")
-    backend = get_backend("s3")[account]["aws"]
-    found = backend.get_object(bucket, key) if bucket in backend.buckets else None
-    return None if found is None else bytes(found.value)
-
-
 def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
     """How many instances of a type the region has: the SSM parameter named for it; without one there is no end."""
     value = parameter_value(caller, CAPACITY_PARAMETER + instance_type)

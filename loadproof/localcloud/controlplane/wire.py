@@ -22,6 +22,7 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
+import regex
 from botocore.model import OperationModel, Shape
 from moto.core.parse import QueryParser
 from moto.core.serialize import QuerySerializer
@@ -325,8 +326,8 @@ def _string_faults(shape: Shape, value: str, path: str) -> Iterator[str]:
 
 def _matches(pattern: str, value: str) -> bool:
     try:
-        return re.fullmatch(pattern, value) is not None
-    except re.error:  # a few patterns use Java's syntax, which Python does not read
+        return regex.fullmatch(pattern, value) is not None  # Java's classes (\\p{L}), which `re` does not read
+    except regex.error:
         return True
 
 

@@ -19,6 +19,7 @@ from loadproof.capacity.memory import batch_limits
 from loadproof.errors import LoadproofError
 from loadproof.families import FAMILIES, UNLIMITED
 from loadproof.localcloud.directory import ContainerView
+from loadproof.localcloud.model_server.arguments import check_arguments, check_shape
 from loadproof.localcloud.model_server.clock import Clock
 from loadproof.localcloud.model_server.container import CannotStartError, Container
 from loadproof.localcloud.model_server.contract import (
@@ -60,6 +61,7 @@ def check_image(view: ContainerView, place: Place) -> None:
     known = family_and_version(view.image)
     if known is not None:
         check_contract(view, place, known[0])
+        _check_arguments(view, place, known[0])
 
 
 def model_id_in(variables: Mapping[str, str]) -> str | None:
@@ -84,6 +86,7 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, PlannedD
         )
     family, version = known
     check_contract(view, place, family)
+    _check_arguments(view, place, family)
     model_id = view.tags.get(MODEL_ID_TAG) or model_id_in(view.environment)
     if not model_id:
         raise CannotStartError(
@@ -104,8 +107,16 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, PlannedD
         )
     except LoadproofError as error:
         raise CannotStartError(str(error)) from None
+    check_shape(view, family, deployment.architecture, model_id)
     _check_memory(family, deployment)
     return family, deployment
+
+
+def _check_arguments(view: ContainerView, place: Place, family: Family) -> None:
+    try:
+        check_arguments(view, place, family)
+    except LoadproofError as error:
+        raise CannotStartError(str(error)) from None
 
 
 def _check_memory(family: Family, deployment: PlannedDeployment) -> None:

@@ -24,7 +24,7 @@ from moto.awslambda.models import LambdaFunction
 from loadproof.localcloud.queue import packages, worker
 from loadproof.localcloud.queue.output import Heard, follow
 from loadproof.localcloud.scratch import scratch_folder
-from loadproof.localcloud.seal import sandbox
+from loadproof.walls import sandbox
 from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)

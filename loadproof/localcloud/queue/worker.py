@@ -1,6 +1,6 @@
 """One Lambda execution environment: a child process that loads a handler once and answers events from a pipe.
 
-Run as a script by `seal.confined`, isolated from the virtual environment and unbuffered (`-I -S -u`): the
+Run as a script by `walls.confined`, isolated from the virtual environment and unbuffered (`-I -S -u`): the
 handler sees its own zip, the layers and what Lambda's runtime provides, nothing else. Lines of JSON come in on stdin
 and go out on what was stdout; the handler's own prints go to stderr, which the server reads. When stdin closes (the
 server is gone, even killed) the process ends at once, whatever it does.

@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from moto.core.parse import QueryParser
-from moto.core.utils import get_service_model
+from moto.core.parse import EC2QueryParser, QueryParser
 
 from loadproof.localcloud.controlplane.wire import Params
 
@@ -44,22 +43,16 @@ class _Route(NamedTuple):
     shape: Any
 
 
-def asked_of(boto_name: str, request: Request) -> Asked | None:
+def asked_of(model: Any, request: Request) -> Asked | None:
     """None when the request is none of the service's, or cannot be read: moto has its own answer then."""
-    model = _model(boto_name)
     try:
         if "X-Amz-Target" in request.headers:
             return _by_target(model, request)
         if model.metadata["protocol"] == "rest-json":
-            return _by_path(boto_name, request)
+            return _by_path(model, request)
         return _by_form(model, request)
     except ValueError:
         return None
-
-
-@cache
-def _model(boto_name: str) -> Any:
-    return get_service_model(boto_name)
 
 
 def _by_form(model: Any, request: Request) -> Asked | None:
@@ -68,7 +61,8 @@ def _by_form(model: Any, request: Request) -> Asked | None:
     if action not in model.operation_names:
         return None
     operation = model.operation_model(action)
-    return Asked(action, operation.input_shape, QueryParser(operation).parse({"values": form}))  # type: ignore[typeddict-item]
+    parser = EC2QueryParser if model.metadata["protocol"] == "ec2" else QueryParser
+    return Asked(action, operation.input_shape, parser(operation).parse({"values": form}))  # type: ignore[typeddict-item]
 
 
 def _by_target(model: Any, request: Request) -> Asked | None:
@@ -78,8 +72,8 @@ def _by_target(model: Any, request: Request) -> Asked | None:
     return Asked(action, model.operation_model(action).input_shape, _object(request.body))
 
 
-def _by_path(boto_name: str, request: Request) -> Asked | None:
-    for route in _routes(boto_name):
+def _by_path(model: Any, request: Request) -> Asked | None:
+    for route in _routes(model):
         found = route.path.fullmatch(request.raw_path.partition("?")[0]) if route.verb == request.verb else None
         if found is not None:
             labels = {name: unquote(value) for name, value in found.groupdict().items()}
@@ -88,8 +82,7 @@ def _by_path(boto_name: str, request: Request) -> Asked | None:
 
 
 @cache
-def _routes(boto_name: str) -> tuple[_Route, ...]:
-    model = _model(boto_name)
+def _routes(model: Any) -> tuple[_Route, ...]:
     operations = [model.operation_model(name) for name in model.operation_names]
     return tuple(
         _Route(operation.name, operation.http["method"], _pattern(operation.http["requestUri"]), operation.input_shape)

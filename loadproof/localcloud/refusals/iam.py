@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from moto.backends import get_backend
@@ -20,17 +21,50 @@ def _backend(caller: Caller) -> Any:
     return get_backend("iam")[caller.account]["aws"]
 
 
+# IAM and STS quotas: characters of a policy, white space left out.
+_MOST_OF_ROLE, _MOST_OF_USER, _MOST_OF_POLICY = 10_240, 2_048, 6_144
+
+
 def _create_role(caller: Caller, params: Params) -> None:
-    check_policy(params["AssumeRolePolicyDocument"], trust=True)
+    _check_trust(caller, params["AssumeRolePolicyDocument"])
     check_tags([tag["Key"] for tag in params.get("Tags") or []], "InvalidInput")
 
 
 def _update_trust(caller: Caller, params: Params) -> None:
-    check_policy(params["PolicyDocument"], trust=True)
+    _check_trust(caller, params["PolicyDocument"])
+
+
+def _check_trust(caller: Caller, document: str) -> None:
+    """Also that users and roles of this account, which a policy trusts, exist."""
+    check_policy(document, trust=True)
+    backend = _backend(caller)
+    known = {one.arn for one in (*backend.roles.values(), *backend.users.values())}
+    for arn in re.findall(rf'"(arn:aws:iam::{caller.account}:(?:role|user)/[^"*]+)"', document):
+        message = f'Invalid principal in policy: "AWS":"{arn}"'
+        require(arn in known, "MalformedPolicyDocument", message)
 
 
 def _policy(caller: Caller, params: Params) -> None:
     check_policy(params["PolicyDocument"])
+    _check_size(params["PolicyDocument"], _MOST_OF_POLICY, "Cannot exceed quota for PolicySize")
+
+
+def _role_policy(caller: Caller, params: Params) -> None:
+    check_policy(params["PolicyDocument"])
+    named = [role for role in _backend(caller).roles.values() if role.name == params["RoleName"]]
+    others = [text for role in named for name, text in role.policies.items() if name != params["PolicyName"]]
+    whole = "".join([*others, params["PolicyDocument"]])
+    _check_size(whole, _MOST_OF_ROLE, f"Maximum policy size of {_MOST_OF_ROLE} bytes exceeded for role")
+
+
+def _user_policy(caller: Caller, params: Params) -> None:
+    check_policy(params["PolicyDocument"])
+    _check_size(params["PolicyDocument"], _MOST_OF_USER, f"Maximum policy size of {_MOST_OF_USER} bytes exceeded")
+
+
+def _check_size(document: str, most: int, message: str) -> None:
+    length = len(re.sub(r"\s", "", document))
+    require(length <= most, "LimitExceeded", f"{message}: {most}", 409)
 
 
 def _attach(caller: Caller, params: Params) -> None:
@@ -61,8 +95,8 @@ RULES: dict[str, Rule] = {
     "UpdateAssumeRolePolicy": _update_trust,
     "CreatePolicy": _policy,
     "CreatePolicyVersion": _policy,
-    "PutRolePolicy": _policy,
-    "PutUserPolicy": _policy,
+    "PutRolePolicy": _role_policy,
+    "PutUserPolicy": _user_policy,
     "AttachRolePolicy": _attach,
     "AttachUserPolicy": _attach,
     "DeletePolicy": _delete_policy,

@@ -47,6 +47,7 @@ def _check_policy(policy: str | None) -> None:
         known = isinstance(json.loads(policy), dict)
     except ValueError:
         known = False
+    known = known and bool(json.loads(policy).get("Statement"))
     if not known:
         raise AwsError("MalformedPolicyDocumentException", "The key policy is not syntactically correct.")
 

@@ -98,8 +98,13 @@ def _set_subscription(caller: Caller, params: Params) -> None:
         _check_filter(params.get("AttributeValue"))
 
 
+def _tag(caller: Caller, params: Params) -> None:
+    check_tags([tag["Key"] for tag in params["Tags"]], _INVALID, most="TagLimitExceeded")
+
+
 RULES: dict[str, Rule] = {
     "CreateTopic": _create,
+    "TagResource": _tag,
     "Publish": _publish,
     "Subscribe": _subscribe,
     "SetSubscriptionAttributes": _set_subscription,

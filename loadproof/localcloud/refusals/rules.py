@@ -13,6 +13,8 @@ Rule = Callable[[Caller, Params], None]
 
 _ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[\w*?]+")
 _MOST_TAGS = 50
+_SID = re.compile(r"[0-9A-Za-z]*")
+_PRINCIPALS = {"AWS", "Service", "Federated", "CanonicalUser"}
 
 
 def require(condition: object, code: str, message: str, status: int = 400) -> None:
@@ -41,9 +43,15 @@ def check_policy(document: str, *, code: str = "MalformedPolicyDocument", trust:
     statements = policy.get("Statement")
     rows = [statements] if isinstance(statements, dict) else statements
     require(isinstance(rows, list) and rows, code, "Syntax errors in policy.")
+    names = []
     for row in rows or []:
         require(isinstance(row, dict), code, "Syntax errors in policy.")
         _check_statement(row, code, trust)
+        names.append(str(row.get("Sid") or ""))
+        message = f"Statement IDs (SID) must be alpha-numeric, found {names[-1]}."
+        require(_SID.fullmatch(names[-1]), code, message)
+    given = [name for name in names if name]
+    require(len(set(given)) == len(given), code, "Statement IDs (SID) in a single policy must be unique.")
 
 
 def _json_object(document: str, code: str) -> dict[str, Any]:
@@ -63,6 +71,9 @@ def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
         require(_ACTION.fullmatch(action), code, f"Actions/Conditions must be prefaced by a vendor: {action}")
     if trust:
         require("Principal" in row or "NotPrincipal" in row, code, "A trust policy names principals.")
+        principals = row.get("Principal", row.get("NotPrincipal"))
+        for kind in principals if isinstance(principals, dict) else ():
+            require(kind in _PRINCIPALS, code, f"Invalid principal in policy: unknown principal type {kind}")
         require("Resource" not in row, code, "Has prohibited field Resource")
         return
     require("Resource" in row or "NotResource" in row, code, "Policy statement must contain resources.")

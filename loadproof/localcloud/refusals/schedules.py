@@ -25,6 +25,11 @@ def _schedule(caller: Caller, params: Params) -> None:
     flexible = window.get("Mode") == "FLEXIBLE"
     message = "MaximumWindowInMinutes must be provided when Mode is set as FLEXIBLE."
     require(not flexible or "MaximumWindowInMinutes" in window, _INVALID, message)
+    message = "MaximumWindowInMinutes must not be provided when Mode is set as OFF."
+    require(flexible or "MaximumWindowInMinutes" not in window, _INVALID, message)
+    start, end = params.get("StartDate"), params.get("EndDate")
+    message = "The EndDate must be after the StartDate."
+    require(start is None or end is None or float(start) < float(end), _INVALID, message)
     target = params["Target"]
     require(str(target["Arn"]).startswith("arn:"), _INVALID, f"Provided Arn is not in correct format: {target['Arn']}")
     _check_role(caller, target["RoleArn"])

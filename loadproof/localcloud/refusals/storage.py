@@ -12,7 +12,11 @@ from urllib.parse import parse_qsl, unquote
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
+import moto.sqs.models
+from moto.core.parse import RequestParserError, RestXMLParser
+from moto.core.utils import get_service_model
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, faults
 from loadproof.localcloud.refusals.asked import Request
 from loadproof.localcloud.refusals.rules import require
 
@@ -21,6 +25,7 @@ _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _MOST_KEY_BYTES, _MOST_RULE_ID = 1024, 255
+_INFREQUENT, _LEAST_DAYS = ("STANDARD_IA", "ONEZONE_IA"), 30  # S3 user guide, "Transitioning objects"
 _ALGORITHMS = {"AES256", "aws:kms", "aws:kms:dsse", "aws:fsx"}
 _ACTIONS = (
     "Expiration", "Transition", "NoncurrentVersionExpiration", "NoncurrentVersionTransition",
@@ -39,14 +44,54 @@ def check(caller: Caller, request: Request) -> None:
         _check_bucket(bucket, request)
     elif "policy" in request.query:
         _check_policy(bucket, request.body)
-    elif "lifecycle" in request.query:
-        _check_lifecycle(request.body)
-    elif "encryption" in request.query:
-        for text in _texts(request.body, "SSEAlgorithm"):
-            require(text in _ALGORITHMS, "MalformedXML", _MALFORMED)
+    else:
+        _check_model(request)
+        if "lifecycle" in request.query:
+            _check_lifecycle(request.body)
+        elif "notification" in request.query:
+            _check_queues(request.body)
+
+
+def _check_model(request: Request) -> None:
+    """A configuration of a bucket by S3's service model: its enumerations and what it requires."""
+    name = next((_SUBRESOURCES[one] for one in request.query if one in _SUBRESOURCES), None)
+    if name is None or not request.body:
+        return
+    operation: Any = get_service_model("s3").operation_model(name)
+    payload = operation.input_shape.members[operation.input_shape.serialization["payload"]]
+    parser: Any = RestXMLParser(operation)
+    try:
+        params = parser._parse_shape(payload, ElementTree.fromstring(request.body))  # noqa: S314 - the machine's own callers
+    except (ElementTree.ParseError, RequestParserError, ValueError):
+        raise AwsError("MalformedXML", _MALFORMED) from None
+    for fault in faults(payload, params):
+        require("enum value set" not in fault and "must not be null" not in fault, "MalformedXML", _MALFORMED)
+
+
+def _check_queues(body: bytes) -> None:
+    """Notifications go to queues that exist."""
+    for arn in _texts(body, "Queue"):
+        _, _, _, region, account, name = (*arn.split(":"), *[""] * 6)[:6]
+        known = bool(name) and name in moto.sqs.models.sqs_backends[account][region].queues
+        require(known, "InvalidArgument", "Unable to validate the following destination configurations")
 
 
 _MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
+
+
+# What a PUT with such a query is; those that S3 has two names for, or a text for, are looked at by rules.
+_SUBRESOURCES = {
+    "accelerate": "PutBucketAccelerateConfiguration",
+    "encryption": "PutBucketEncryption",
+    "lifecycle": "PutBucketLifecycleConfiguration",
+    "notification": "PutBucketNotificationConfiguration",
+    "ownershipControls": "PutBucketOwnershipControls",
+    "publicAccessBlock": "PutPublicAccessBlock",
+    "replication": "PutBucketReplication",
+    "requestPayment": "PutBucketRequestPayment",
+    "tagging": "PutBucketTagging",
+    "versioning": "PutBucketVersioning",
+}
 
 
 def _place(request: Request) -> tuple[str, str]:
@@ -116,6 +161,11 @@ def _check_lifecycle(body: bytes) -> None:
         require(len(name) <= _MOST_RULE_ID, "InvalidArgument", message)
         message = "At least one action needs to be specified in a rule"
         require(inner.keys() & set(_ACTIONS), "InvalidRequest", message)
+        for move in [one for one in rule if _name(one) == "Transition"]:
+            told = {_name(one): one.text or "" for one in move}
+            early = told.get("StorageClass") in _INFREQUENT and int(told.get("Days") or _LEAST_DAYS) < _LEAST_DAYS
+            message = f"'Days' in Transition action must be greater than or equal to {_LEAST_DAYS} for storageClass "
+            require(not early, "InvalidArgument", f"{message}'{told.get('StorageClass')}'")
         for days in [one.text or "" for action in rule for one in action if _name(one) == "Days"]:
             message = "'Days' for Expiration action must be a positive integer"
             require(days.isdigit() and int(days) > 0, "InvalidArgument", message)

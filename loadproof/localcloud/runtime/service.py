@@ -17,8 +17,9 @@ from loadproof.localcloud.model_server import backend
 from loadproof.localcloud.model_server.clock import WallClock
 from loadproof.localcloud.model_server.container import CannotStartError, Container, ContainerRequest
 from loadproof.localcloud.model_server.contract import NoSuchRoute, Place, loads_adapters
-from loadproof.localcloud.model_server.named import ReadObject, with_model
+from loadproof.localcloud.model_server.named import with_model
 from loadproof.localcloud.model_server.start import check_image, start_twin, twin_deployment
+from loadproof.localcloud.model_server.weight_files import Stored, check_weights
 from loadproof.localcloud.runtime import capture, errors, target
 from loadproof.localcloud.runtime.answer import (
     CUSTOM_ATTRIBUTES_HEADER,
@@ -60,7 +61,7 @@ class Runtime:
         backend_url: str | None = None,
         limits: Limits | None = None,
         outside: Outside | None = None,
-        stored_object: ReadObject = lambda s3_uri: None,
+        stored: Stored | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory = directory
@@ -73,7 +74,7 @@ class Runtime:
         self._fleet = Fleet(self._start_container)
         self._metrics = Metrics(directory)
         self._outside = outside
-        self._stored_object = stored_object
+        self._stored = stored
         self._capture = Capture()
         self._asynchronous = AsynchronousInference(directory, outside, self._invoke_queued, now_s)
         self._session: aiohttp.ClientSession | None = None
@@ -125,10 +126,19 @@ class Runtime:
             if self._backend_url is not None:
                 check_image(view.container, place)
                 return backend.health_problem(self._backend_url)
-            twin_deployment(with_model(view.container, self._stored_object), place)
+            self._check_twin(view.container, place)
         except CannotStartError as error:
             return str(error)
         return None
+
+    def _check_twin(self, view: ContainerView, place: Place) -> None:
+        named = self._named(view)
+        _, deployment = twin_deployment(named, place)
+        if self._stored is not None:
+            check_weights(named, deployment.architecture, self._stored)
+
+    def _named(self, view: ContainerView) -> ContainerView:
+        return with_model(view, self._stored.read if self._stored is not None else lambda s3_uri: None)
 
     @property
     def fleet(self) -> Fleet:
@@ -254,7 +264,7 @@ class Runtime:
 
     def _start_container(self, view: ContainerView, place: Place) -> Container:
         if self._backend_url is None:
-            return start_twin(with_model(view, self._stored_object), place, self._clock)
+            return start_twin(self._named(view), place, self._clock)
         if self._session is None:
             raise CannotStartError("the runtime is not started")
         if view.adapter and not loads_adapters(view):

@@ -66,13 +66,14 @@ def instance_without_shape(subject: Subject) -> Iterator[Found]:
     "LP302",
     "Unknown model",
     reason="Memory and step times follow from the model's shape, which the catalog does not have.",
-    mend="Name the model's config.json (`model.config_json`), write `model.architecture`, or correct `model.id`.",
+    mend="Correct `model.id`, or say whose shape it has (`model.base`), name its config.json (`model.config_json`), or "
+    "write `model.architecture`.",
 )
 def unknown_model(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
         near = ", ".join(catalog.near_models(model.id))
-        mend = f"{f'use {near}, or ' if near else ''}give model.config_json or model.architecture"
+        mend = f"{f'use {near}, or ' if near else ''}give model.base, model.config_json or model.architecture"
         yield Found(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 

@@ -47,7 +47,7 @@ DATASETS: Final = (".jsonl", ".json")
 def impossible_latency(subject: Subject) -> Iterator[Found]:
     tokens = subject.profile.workload.output_tokens
     answer = tokens if isinstance(tokens, int) else tokens.mean or tokens.min
-    for name, bound in subject.profile.objectives.model_dump(exclude_none=True).items():
+    for name, bound in subject.profile.objectives.bounds.items():
         metric = name.partition("_")[0]
         least = LEAST_MS.get(metric)
         if metric == "e2e" and least is not None:
@@ -211,7 +211,7 @@ def no_promise(subject: Subject) -> Iterator[Found]:
     if share is not None and share > MOST_ERRORS:
         found = f"{share:.0%} of all requests may fail"
         yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%")
-    for name, bound in subject.profile.objectives.model_dump(exclude_none=True).items():
+    for name, bound in subject.profile.objectives.bounds.items():
         if name.startswith(("itl_", "tpot_")) and bound > MOST_MS_A_TOKEN:
             yield Found(("objectives", name), f"{bound:,.6g} ms is more than a minute a token", "write milliseconds")
 
@@ -225,7 +225,7 @@ def no_promise(subject: Subject) -> Iterator[Found]:
 )
 def given_up_before_objective(subject: Subject) -> Iterator[Found]:
     timeout_s = subject.buffer.invocation_timeout_s
-    for name, bound_ms in subject.profile.objectives.model_dump(exclude_none=True).items():
+    for name, bound_ms in subject.profile.objectives.bounds.items():
         if name.startswith(("ttft_", "e2e_")) and bound_ms >= timeout_s * 1000:
             found = f"{timeout_s:g} s ends before {name}, {bound_ms:g} ms"
             yield Found(("buffer", "invocation_timeout_s"), found, "raise it above the bound")

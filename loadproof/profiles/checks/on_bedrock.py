@@ -11,7 +11,7 @@ from typing import Final
 from loadproof.catalog.bedrock import NO_PREFIX, bedrock_prefixes, split_profile_id
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.checks.rule import Found, Subject, rule
-from loadproof.profiles.conversation import first_turn_above, prompt_tokens
+from loadproof.profiles.checks.workload import steps_above
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, bedrock_consumers, bedrock_row, prefix_row
 
 _TABLE: Final = "loadproof/catalog/data/bedrock_models.csv"
@@ -133,13 +133,11 @@ def longer_than_the_context(subject: Subject) -> Iterator[Found]:
         yield Found(("workload", "output_tokens"), found, f"write at most {row.max_output_tokens}")
     if read is None or written is None:
         return
-    turns, context = profile.workload.turns, f"the context of {row.context_tokens} of {row.model_id}"
-    turn = first_turn_above(row.context_tokens, turns, read, written, with_answer=True)
-    if turn == 1:
+    context = f"the context of {row.context_tokens} of {row.model_id}"
+    if read + written > row.context_tokens and not profile.workload.steps:
         yield Found(("workload", "input_tokens"), f"{read} + {written} tokens exceed {context}", "shorten it")
-    elif turn is not None:
-        found = f"turn {turn} of {turns}: {prompt_tokens(turn, read, written)} + {written} tokens exceed {context}"
-        yield Found(("workload", "turns"), found, f"at most {turn - 1}, or shorter turns")
+    else:
+        yield from steps_above(profile.workload, row.context_tokens, f"over {context}", with_answer=True)
 
 
 @rule(

@@ -44,7 +44,7 @@ def _past_physics(profile: Profile, least_ms: float, *, speculates: bool) -> Ite
     objectives, answer = profile.objectives, profile.workload.output_tokens
     steps = answer if isinstance(answer, int) and profile.workload.answer_length == "asked" and not speculates else 1
     steps_of = {"ttft": 1, "e2e": steps, **({} if speculates else {"tpot": 1})}
-    for name, bound in objectives.model_dump(exclude_none=True).items():
+    for name, bound in objectives.bounds.items():
         needed_ms = steps_of.get(name.partition("_")[0], 0) * least_ms
         if bound < needed_ms:
             found = f"{bound:g} ms is less than the {needed_ms:.1f} ms in which the weights are read"
@@ -74,7 +74,7 @@ def _speculates(placed: Placed) -> bool:
     mend="Write what was meant, or leave the setting out.",
 )
 def unusable_setting(placed: Placed) -> Iterator[Found]:
-    for name, value in placed.component.container.settings.model_dump(exclude_none=True).items():
+    for name, value in placed.component.container.settings:
         path = placed.at("container", "settings", name)
         if isinstance(value, bool) or not isinstance(value, int):
             continue

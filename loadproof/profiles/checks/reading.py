@@ -90,10 +90,11 @@ reading(
 )
 reading(
     "LP015",
-    "config.json cannot be used",
+    "A model's shape cannot be read",
     reason="Every prediction follows from the model's shape, so a file that is missing or of a family whose shape "
-    "is not read here is refused, never guessed at.",
-    mend="Name a config.json below deploy_profiles/, relative to the profile, or write `model.architecture`.",
+    "is not read here, and a base that the catalog does not list, are refused, never guessed at.",
+    mend="Name a config.json below deploy_profiles/, relative to the profile, a `model.base` of the catalog, or write "
+    "`model.architecture`.",
 )
 reading(
     "LP101",

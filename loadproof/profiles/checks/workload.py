@@ -7,8 +7,9 @@ from typing import Final
 
 from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
 from loadproof.profiles.checks.rule import Found, Subject, rule
-from loadproof.profiles.conversation import first_turn_above, prompt_tokens
-from loadproof.profiles.schema import TokenDistribution
+from loadproof.profiles.mixture import first_above, merged, most_of, placed_classes
+from loadproof.profiles.schema import TokenDistribution, Workload, WorkloadStep
+from loadproof.profiles.tree import Path
 
 _ARRIVALS_MENDS: Final = {
     "burstiness": "delete it, or write process: gamma",
@@ -27,11 +28,17 @@ _SIDES: Final = ("input_tokens", "output_tokens")
 )
 def distributions(subject: Subject) -> Iterator[Found]:
     workload = subject.profile.workload
-    for side in _SIDES:
-        tokens = getattr(workload, side)
-        if isinstance(tokens, TokenDistribution):
-            for name, message, mend in _distribution_problems(tokens):
-                yield Found(("workload", side, *([name] if name else [])), message, mend)
+    parts: list[tuple[Path, object]] = [(("workload",), workload)]
+    parts += [(("workload", "steps", place), step) for place, step in enumerate(workload.steps)]
+    for place, one in enumerate(workload.classes):
+        parts.append((("workload", "classes", place), one))
+        parts += [(("workload", "classes", place, "steps", at), step) for at, step in enumerate(one.steps or ())]
+    for path, part in parts:
+        for side in _SIDES:
+            tokens = getattr(part, side)
+            if isinstance(tokens, TokenDistribution):
+                for name, message, mend in _distribution_problems(tokens):
+                    yield Found((*path, side, *([name] if name else [])), message, mend)
 
 
 def _distribution_problems(tokens: TokenDistribution) -> Iterator[tuple[str, str, str]]:
@@ -71,11 +78,27 @@ def arrivals(subject: Subject) -> Iterator[Found]:
         yield Found(path, "trace needs the file of its timestamps", "add `trace:`, a CSV or JSONL file")
     if by_rate and arrivals.from_requests_per_s is not None and benchmark.duration_s is None:
         yield Found((*path, "from_requests_per_s"), "a ramp needs its time", "add `benchmark.duration_s:`")
+    for name, count in (("hours", 24), ("days", 7)):
+        yield from _shape(
+            name, getattr(arrivals, name), count, by_rate=by_rate and arrivals.from_requests_per_s is None
+        )
     useless = {"requests_per_s": by_rate, "from_requests_per_s": by_rate, "burstiness": process == "gamma"}
     for name, has_use in (*useless.items(), ("trace", process == "trace")):
         if getattr(arrivals, name) is not None and not has_use:
             mend = _ARRIVALS_MENDS.get(name, "delete it, or write process: poisson")
             yield Found((*path, name), f"`{name}` has no use with {process}", mend)
+
+
+def _shape(name: str, shape: tuple[float, ...], count: int, *, by_rate: bool) -> Iterator[Found]:
+    path = ("workload", "arrivals", name)
+    if not shape:
+        return
+    if not by_rate:
+        yield Found(path, f"`{name}` shape a steady rate, and there is none", "delete it, or write process: poisson")
+    elif len(shape) != count:
+        yield Found(path, f"expected {count} numbers, found {len(shape)}", f"write one for each, {count} in all")
+    elif not sum(shape):
+        yield Found(path, "all are 0: nothing would be sent", "write shares of the mean rate, such as 0.5 or 2")
 
 
 @rule(
@@ -95,31 +118,34 @@ def request_too_long(subject: Subject) -> Iterator[Found]:
             )
     if not subject.components or prompt is None:
         return
-    main, turns = subject.components[0], workload.turns
+    main = subject.components[0]
     prompt_limit = getattr(main.component.container.settings, "max_input_tokens", None)
-    if prompt_limit is not None and prompt > prompt_limit:
+    if prompt_limit is not None and prompt > prompt_limit and not workload.steps:
         found = f"prompts of up to {prompt} tokens exceed max_input_tokens {prompt_limit}"
         yield Found(("workload", "input_tokens"), found, f"shorten them to {prompt_limit}, or raise the setting")
-    elif prompt_limit is not None and answer is not None:
-        turn = first_turn_above(prompt_limit, turns, prompt, answer, with_answer=False)
-        if turn is not None:
-            found = _growth(turn, turns, prompt, answer, f"over max_input_tokens {prompt_limit}")
-            yield Found(("workload", "turns"), found, f"at most {turn - 1:,}, shorter turns, or raise the setting")
+    elif prompt_limit is not None:
+        yield from steps_above(workload, prompt_limit, f"over max_input_tokens {prompt_limit}", with_answer=False)
     limit = longest_request_limit(main)
-    if limit is not None and answer is not None and prompt + answer > limit[1]:
+    if limit is not None and answer is not None and prompt + answer > limit[1] and not workload.steps:
         found = f"{prompt} prompt and {answer} answer tokens exceed {limit[1]} ({limit[0]})"
         yield Found(("workload", "output_tokens"), found, "shorten the requests, or raise the limit")
-    elif limit is not None and answer is not None:
-        turn = first_turn_above(limit[1], turns, prompt, answer, with_answer=True)
-        if turn is not None:
-            found = _growth(turn, turns, prompt, answer, f"over {limit[1]:,} ({limit[0]})")
-            yield Found(("workload", "turns"), found, f"at most {turn - 1:,}, shorter turns, or raise the limit")
+    elif limit is not None:
+        yield from steps_above(workload, limit[1], f"over {limit[1]:,} ({limit[0]})", with_answer=True)
 
 
-def _growth(turn: int, turns: int, prompt: int, answer: int, limit: str) -> str:
-    """Turns are sent with all before them: which is the first too long, and how long it is."""
-    tokens = prompt_tokens(turn, prompt, answer)
-    return f"turn {turn} of {turns} has {tokens:,} prompt tokens, with all before it, and {answer:,} of answer: {limit}"
+def steps_above(workload: Workload, most: int, limit: str, *, with_answer: bool) -> Iterator[Found]:
+    """Steps are sent with all before them: of each class the first that is too long, and how long it is."""
+    for path, one in placed_classes(workload):
+        place = first_above(one, most, with_answer=with_answer)
+        if place is None or (place == 0 and path == ("workload",) and not workload.steps):  # told above
+            continue
+        prompt, answer = one.prompts(most_of, most_of)[place][0], most_of(one.steps[place].output_tokens)
+        step = one.steps[place]
+        named = f"step `{step.name}`" if step.name else f"turn {place + 1} of {len(one.steps)}"
+        found = f"{named} has {prompt:,.0f} prompt tokens, with all before it, and {answer:,.0f} of answer: {limit}"
+        field = "steps" if step.name else "turns"
+        fewer = f"at most {place:,}, shorter turns" if place and not step.name else "shorten it"
+        yield Found((*path, field), found, f"{fewer}, or raise the limit")
 
 
 @rule(
@@ -145,9 +171,23 @@ def shared_prefix(subject: Subject) -> Iterator[Found]:
 )
 def workload_parts(subject: Subject) -> Iterator[Found]:
     workload = subject.profile.workload
-    if workload.think_time_s and workload.turns == 1:
-        found = "a think time goes between the turns of a conversation"
-        yield Found(("workload", "think_time_s"), found, "write `turns: 2` or more, or delete it")
+    for path, part in (
+        (("workload",), workload),
+        *((("workload", "classes", place), merged(workload, one)) for place, one in enumerate(workload.classes)),
+    ):
+        yield from _sessions(path, part)
+    share = sum(one.share for one in workload.classes)
+    if share > 1 + 1e-9:
+        yield Found(
+            ("workload", "classes"), f"shares add up to {share:g}", "at most 1; what is left is the workload's own"
+        )
+    names = [one.name for one in workload.classes]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            yield Found(("workload", "classes", place, "name"), f"a second class `{name}`", "give each its own name")
+    if workload.dataset is not None and (workload.classes or workload.steps):
+        found = "a dataset is what all requests are: classes and steps go with made prompts"
+        yield Found(("workload", "dataset"), found, "delete it, or the classes and steps")
     if workload.paired_lengths:
         counts = [len(getattr(one, "values", ())) for one in (workload.input_tokens, workload.output_tokens)]
         if not counts[0] or counts[0] != counts[1]:
@@ -158,3 +198,34 @@ def workload_parts(subject: Subject) -> Iterator[Found]:
     if workload.dataset is not None and workload.shared_prefix_tokens:
         found = "a shared prefix goes with made prompts, not with a dataset"
         yield Found(("workload", "shared_prefix_tokens"), found, "delete one of them")
+
+
+def _sessions(path: Path, workload: Workload) -> Iterator[Found]:
+    """What has no use in a session, or cannot be one."""
+    if workload.think_time_s and workload.turns == 1:
+        found = "a think time goes between the turns of a conversation"
+        yield Found((*path, "think_time_s"), found, "write `turns: 2` or more, or delete it")
+    if workload.think_time_stddev_s and not workload.think_time_s:
+        found = "a deviation of a think time that is not there"
+        yield Found((*path, "think_time_stddev_s"), found, "add `think_time_s:`, or delete it")
+    if workload.continues < 1 and (workload.turns == 1 or workload.steps):
+        found = "it is the chance that a conversation goes on, and there is none"
+        yield Found((*path, "continues"), found, "write `turns: 2` or more, or delete it")
+    if workload.steps and workload.turns > 1:
+        yield Found((*path, "turns"), "steps stand in place of turns", "delete one of them")
+    yield from _graph(path, workload.steps)
+
+
+def _graph(path: Path, steps: tuple[WorkloadStep, ...]) -> Iterator[Found]:
+    known: set[str] = set()
+    for place, step in enumerate(steps):
+        at = (*path, "steps", place)
+        if step.name in known:
+            yield Found((*at, "name"), f"a second step `{step.name}`", "give each its own name, or write `times:`")
+        for number, name in enumerate(step.after or ()):
+            if name not in known:
+                later = "it stands later" if any(one.name == name for one in steps) else "no such step"
+                yield Found((*at, "after", number), f"`{name}`: {later}", f"name one of {', '.join(known) or 'none'}")
+        if step.pause_s and not place:
+            yield Found((*at, "pause_s"), "nothing comes before the first step", "delete it")
+        known.add(step.name)

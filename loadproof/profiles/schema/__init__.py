@@ -30,7 +30,7 @@ from loadproof.profiles.schema.endpoint import (
 from loadproof.profiles.schema.environment import BenchmarkJob, Environment, Network
 from loadproof.profiles.schema.model import ArchitectureOverride, HubSource, JumpStartSource, Model, S3Source
 from loadproof.profiles.schema.profile import Bedrock, Component, Profile, ProvisionedThroughput
-from loadproof.profiles.schema.proving import Arrivals, Buffer, Objectives, Phase, TokenDistribution, Workload
+from loadproof.profiles.schema.proving import Buffer, Objectives, Phase
 from loadproof.profiles.schema.scaling import (
     Scaling,
     ScalingMetric,
@@ -39,6 +39,13 @@ from loadproof.profiles.schema.scaling import (
     StepScaling,
     TargetTracking,
     ToZero,
+)
+from loadproof.profiles.schema.workload import (
+    Arrivals,
+    TokenDistribution,
+    Workload,
+    WorkloadClass,
+    WorkloadStep,
 )
 from loadproof.vocabulary import Part
 
@@ -88,4 +95,6 @@ __all__ = [
     "ToZero",
     "TokenDistribution",
     "Workload",
+    "WorkloadClass",
+    "WorkloadStep",
 ]

@@ -134,7 +134,12 @@ class Model(Part):
     quantization: Quantization = Field(default="none", description="how the checkpoint's weights are quantized")
     trust_remote_code: bool = Field(default=False, description="run Python code shipped with the model")
     architecture: ArchitectureOverride | None = None
-    # Reading replaces it by the `architecture` it describes: evidence depends on the shape, not on where it stood.
+    # Reading replaces both by the `architecture` they describe: evidence depends on the shape, not on where it stood.
+    base: str | None = Field(
+        default=None,
+        exclude=True,
+        description="a fine-tune's model in the catalog, whose shape it has, instead of `architecture`",
+    )
     config_json: str | None = Field(
         default=None,
         exclude=True,

@@ -8,8 +8,9 @@ from loadproof.profiles.schema.calibration import Calibration
 from loadproof.profiles.schema.container import Container
 from loadproof.profiles.schema.endpoint import Adapter, Copies, Endpoint
 from loadproof.profiles.schema.model import Model
-from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives, Workload, WorkloadName
+from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives
 from loadproof.profiles.schema.scaling import Scaling
+from loadproof.profiles.schema.workload import Workload, WorkloadName
 from loadproof.vocabulary import Acknowledged, Fraction, Name, Part, PositiveInt
 
 

@@ -1,27 +1,12 @@
-"""What protects and proves it: buffer, objectives, workload, benchmark."""
+"""What protects and proves it: buffer, objectives, benchmark."""
 
-from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
-from loadproof.profiles.schema.short import (
-    ShortLevels,
-    ShortPhase,
-    ShortRates,
-    ShortTokens,
-    levels_of,
-    phase_of,
-    tokens_of,
-)
-from loadproof.profiles.workloads import NAMED_WORKLOADS
+from loadproof.profiles.schema.short import ShortLevels, ShortPhase, ShortRates, levels_of, phase_of
+from loadproof.profiles.schema.workload import NotNegative, Process
 from loadproof.vocabulary import Form, Part, PositiveInt, PositiveNumber
-
-Process = Literal["closed", "constant", "poisson", "gamma", "trace"]
-WorkloadName = Literal["chat-256-256", "generate-32-128", "classify-256-32", "summarize-3840-256"]
-_OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
 
 if TYPE_CHECKING:
     Levels = tuple[int, ...]  # once it is read
@@ -100,112 +85,20 @@ class Objectives(Part):
     output_tokens_per_s_min: PositiveNumber | None = None
     requests_per_s_min: PositiveNumber | None = None
 
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are given, by name, in the schema's order."""
+        return {name: value for name, value in self if value is not None and name != "at_concurrency"}
 
-class TokenDistribution(Part):
-    """A distribution of token counts, cut to [min, max]."""
-
-    distribution: Literal["fixed", "normal", "lognormal", "uniform", "empirical"]
-    mean: PositiveNumber | None = None
-    stddev: PositiveNumber | None = None
-    min: PositiveInt = 1
-    max: PositiveInt | None = None
-    values: Annotated[tuple[PositiveInt, ...], Field(max_length=1000)] = Field(
-        default=(), description="of empirical: counts to draw from, each as likely; mean, min and max follow from them"
-    )
-
-    def model_post_init(self, context: object) -> None:
-        """What follows from the values of an empirical distribution."""
-        values = self.__dict__.get("values")
-        if self.__dict__.get("distribution") == "empirical" and values:
-            self.__dict__.update(mean=fmean(values), min=min(values), max=max(values))
-
-
-if TYPE_CHECKING:
-    Tokens = int | TokenDistribution  # once they are read
-else:
-    Tokens = PositiveInt | TokenDistribution | ShortTokens
-
-
-class Arrivals(Part):
-    """When requests are sent: closed (a fixed number in flight) or open (a rate, or a recorded trace)."""
-
-    process: Process = "closed"
-    requests_per_s: PositiveNumber | None = None
-    from_requests_per_s: NotNegative | None = Field(
-        default=None, description="a ramp: the rate to start from, over benchmark.duration_s"
-    )
-    burstiness: PositiveNumber | None = None
-    trace: str | None = Field(
-        default=None, description="CSV or JSONL with timestamp_s, input_tokens, output_tokens; relative to this file"
-    )
-
-
-class Images(Part):
-    """Pictures sent with each request, or with a conversation's first; needs chat messages."""
-
-    width_px: Annotated[int, Field(ge=1, le=8192)]
-    height_px: Annotated[int, Field(ge=1, le=8192)]
-    count: Annotated[int, Field(ge=1, le=16)] = 1
-
-
-class Workload(Part):
-    """What requests look like. With a dataset, input_tokens and output_tokens are what the planner reckons with."""
-
-    name: WorkloadName | None = Field(
-        default=None, description="a published shape of requests, in place of input_tokens and output_tokens"
-    )
-    input_tokens: Tokens = Field(
-        default=_OF_ITS_NAME,
-        description="256, a distribution, or one as text: normal:512:64",
-    )
-    output_tokens: Tokens = Field(default=_OF_ITS_NAME, description="in the same forms")
-    paired_lengths: bool = Field(
-        default=False,
-        description="of two empirical distributions: the first prompt goes with the first answer, and so on; otherwise "
-        "each length is drawn by itself",
-    )
-    streaming: bool = True
-    shared_prefix_tokens: Annotated[int, Field(ge=0)] = 0
-    unique_prompts: bool | None = Field(
-        default=None,
-        description="no two prompts begin alike, so that no cache helps; default: yes, but a dataset is sent as it is",
-    )
-    turns: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="turns of a conversation, each sent with all before it"
-    )
-    think_time_s: NotNegative = Field(default=0, description="between an answer and the conversation's next turn")
-    dataset: str | None = Field(
-        default=None, description="prompts to send: ShareGPT's JSON, or JSONL with prompt or messages; relative path"
-    )
-    tokenizer: str | None = Field(
-        default=None, description="the model's tokenizer.json, to count prompt tokens by; relative path"
-    )
-    answer_length: Literal["asked", "at_most"] = Field(
-        default="asked",
-        description="asked: answers well shorter than output_tokens keep E2E and rate objectives from passing; "
-        "at_most: the model may end its answers sooner",
-    )
-    images: Images | None = None
-    arrivals: Arrivals = Field(default_factory=Arrivals.model_construct)
-
-    needed_without: ClassVar[dict[str, str]] = {"input_tokens": "name", "output_tokens": "name"}
-
-    @model_validator(mode="after")
-    def _has_sizes(self) -> Self:
-        for side, other in self.needed_without.items():
-            if getattr(self, side) is None:
-                raise ValueError(f"{side} is missing, and so is {other}")
-        return self
-
-    def model_post_init(self, context: object) -> None:
-        """The sizes of a named workload, where none are given; those given as text as what they stand for."""
-        named = NAMED_WORKLOADS.get(self.__dict__.get("name") or "")
-        for side in ("input_tokens", "output_tokens"):
-            given = self.__dict__.get(side)
-            if named is not None and given is None:
-                self.__dict__[side] = getattr(named, side)
-            elif isinstance(given, str):
-                self.__dict__[side] = TokenDistribution.model_construct(None, **tokens_of(given))
+    @property
+    def alarm_kinds(self) -> tuple[str, ...]:
+        """The alarms on what CloudWatch knows of them: these turn an update back."""
+        latencies = [
+            f"latency-{percentile}"
+            for percentile in ("p50", "p90", "p95", "p99")
+            if getattr(self, f"e2e_{percentile}_ms") is not None
+        ]
+        return (*latencies, *(["error-rate"] if self.error_rate_max is not None else []))
 
 
 class Phase(Part):

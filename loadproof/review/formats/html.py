@@ -7,12 +7,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import swatch
 from loadproof.pages.style import house_style
+from loadproof.pages.templates import page_environment
 from loadproof.pages.wording import SHORT, TITLES, code_in_html, on_a_bar, visible
 from loadproof.review import wording
 from loadproof.review.brief import brief_of
@@ -53,11 +54,7 @@ def as_html(document: Document) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"visible": visible, "said": code_in_html}
-    return environment
+    return page_environment("loadproof.review.formats", visible=visible, said=code_in_html)
 
 
 def place(figure: FigureDocument | None) -> dict[str, float] | None:

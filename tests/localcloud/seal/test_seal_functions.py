@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from loadproof.localcloud.queue.functions import Functions
-from loadproof.localcloud.seal import sandbox
-from loadproof.localcloud.seal.sandbox import Confinement, sandbox_kind
+from loadproof.walls import sandbox
+from loadproof.walls.sandbox import Confinement, sandbox_kind
 
 landlocked = pytest.mark.skipif(sandbox_kind() != "landlock", reason="this kernel has no Landlock")
 confined = pytest.mark.skipif(sandbox_kind() == "none", reason="this machine offers no sandbox")

@@ -37,7 +37,7 @@ def left_by(run: str) -> dict[str, Any] | None:
         if error.response["Error"]["Code"] == "NoSuchKey":
             return None
         raise
-    done: dict[str, Any] = json.loads(found["Body"].read())
+    done: dict[str, object] = json.loads(found["Body"].read())
     return done
 
 

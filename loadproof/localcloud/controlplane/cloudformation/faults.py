@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from botocore.exceptions import ParamValidationError
+
 from loadproof.localcloud.controlplane.cloudformation.resources.base import ResourceFailedError
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource
 from loadproof.localcloud.controlplane.wire import AwsError
@@ -31,6 +33,8 @@ def reason_of(error: Exception) -> str:
         return (
             f'Resource handler returned message: "{response["Error"].get("Message")}" ({response["Error"].get("Code")})'
         )
+    if isinstance(error, ParamValidationError):
+        return f'Resource handler returned message: "{error}" (InvalidRequest)'
     log.error("a resource failed in an unexpected way", exc_info=error)
     return f'Resource handler returned message: "{type(error).__name__}: {error}" (InternalFailure)'
 

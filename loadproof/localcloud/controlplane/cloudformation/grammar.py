@@ -6,7 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import regex
+
 from loadproof.localcloud.controlplane.wire import AwsError
+
+Section = Mapping[str, Any]  # of a template, or all of it
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 _MOST = {"Resources": 500, "Parameters": 200, "Outputs": 200, "Mappings": 200}
@@ -32,6 +36,11 @@ _WITH_UPDATE_POLICY = {
     "AWS::AutoScaling::AutoScalingGroup", "AWS::ElastiCache::ReplicationGroup", "AWS::OpenSearchService::Domain",
     "AWS::Elasticsearch::Domain", "AWS::Lambda::Alias", "AWS::AppStream::Fleet",
 }  # fmt: skip
+_WITH_CREATION_POLICY = {
+    "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::Instance", "AWS::CloudFormation::WaitCondition",
+    "AWS::AppStream::Fleet",
+}  # fmt: skip
+_CUSTOM_TYPE = re.compile(r"Custom::[A-Za-z0-9_@-]{1,60}")
 # What AWS names when it meets another one. Those of the transform AWS::LanguageExtensions are not among them.
 _FUNCTIONS = (
     "Fn::Base64", "Fn::Cidr", "Fn::GetAtt", "Fn::GetAZs", "Fn::ImportValue", "Fn::Join", "Fn::Split", "Fn::FindInMap",
@@ -45,7 +54,7 @@ def _refuse(message: str) -> AwsError:
     return AwsError("ValidationError", message)
 
 
-def check(document: Any) -> None:
+def check(document: object) -> None:
     """Raise AwsError(ValidationError) for the first fault of a template's document, in AWS's words where known."""
     if not isinstance(document, dict | None):
         raise _refuse("Template format error: unsupported structure.")
@@ -65,48 +74,54 @@ def check(document: Any) -> None:
         if name in document["Resources"]:
             raise _refuse(f"Template format error: logical name {name} is used more than once.")
     _check_mappings(document.get("Mappings") or {})
-    _check_outputs(document.get("Outputs") or {})
+    _check_outputs(document.get("Outputs") or {}, document["Resources"])
     _check_conditions(document)
     for section in ("Resources", "Outputs"):
         _check_functions(document, document.get(section) or {})
 
 
-def _check_names(section: str, rows: Any, most: int) -> None:
+def _check_names(section: str, rows: object, most: int) -> None:
     if not isinstance(rows, dict):
         raise _refuse(f"Template format error: {section} must be an object.")
     if len(rows) > most:
         noun = section.lower()
         raise _refuse(f"Template format error: Number of {noun}, {len(rows)}, is greater than maximum allowed, {most}")
     for name in rows:
-        if str(name).startswith("Fn::ForEach"):
-            raise _refuse(
-                f"Template error: {name} in {section} needs the transform AWS::LanguageExtensions, which the local "
-                "cloud does not provide (AWS does): write out what it makes."
-            )
         if not re.fullmatch(r"[A-Za-z0-9]+", str(name)):
-            raise _refuse(f"Template format error: {_SINGULAR[section]} name {name} is non alphanumeric.")
+            hint = " (Loops are of the transform AWS::LanguageExtensions.)" if str(name).startswith("Fn::") else ""
+            raise _refuse(f"Template format error: {_SINGULAR[section]} name {name} is non alphanumeric.{hint}")
         if len(str(name)) > _MOST_NAME:
             raise _refuse(f"Template format error: {_SINGULAR[section]} name {name} is longer than {_MOST_NAME}.")
 
 
-def _check_resource(name: str, resource: Any) -> None:
+def _check_resource(name: str, resource: object) -> None:
     if not isinstance(resource, dict):
         raise _refuse("Template format error: Any Resources member must be an object.")
     if not isinstance(resource.get("Type"), str):
         raise _refuse(f"Template format error: [/Resources/{name}] Every Resources object must contain a Type member.")
-    for key in resource:
-        if key not in _RESOURCE_KEYS:
-            raise _refuse(f"Invalid template resource property '{key}'")
+    _check_members(name, resource)
     if not isinstance(resource.get("Properties", {}), dict):
         raise _refuse(f"Template format error: [/Resources/{name}/Properties] must be an object.")
     _check_nulls(resource.get("Properties", {}), f"/Resources/{name}/Properties")
     for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
         _check_policy(name, resource, policy)
-    if "UpdatePolicy" in resource and resource["Type"] not in _WITH_UPDATE_POLICY:
-        raise _refuse(f"Template format error: UpdatePolicy is not supported by {resource['Type']} of resource {name}.")
 
 
-def _check_policy(name: str, resource: Mapping[str, Any], policy: str) -> None:
+def _check_members(name: str, resource: Section) -> None:
+    for key in resource:
+        if key not in _RESOURCE_KEYS:
+            raise _refuse(f"Invalid template resource property '{key}'")
+    for policy, types in (("UpdatePolicy", _WITH_UPDATE_POLICY), ("CreationPolicy", _WITH_CREATION_POLICY)):
+        if policy in resource and resource["Type"] not in types:
+            raise _refuse(f"Template format error: {policy} is not supported by {resource['Type']} of resource {name}.")
+    if not isinstance(resource.get("Metadata", {}), dict):
+        raise _refuse(f"Template format error: [/Resources/{name}/Metadata] must be an object.")
+    custom = resource["Type"].startswith("Custom::")
+    if custom and not _CUSTOM_TYPE.fullmatch(resource["Type"]):
+        raise _refuse(f"Template format error: the type {resource['Type']} of resource {name} is no custom type.")
+
+
+def _check_policy(name: str, resource: Section, policy: str) -> None:
     """A function in its place is looked at again once it is resolved."""
     chosen = resource.get(policy)
     if chosen is None or isinstance(chosen, dict):
@@ -117,7 +132,7 @@ def _check_policy(name: str, resource: Mapping[str, Any], policy: str) -> None:
         raise _refuse(f"Template error: resource type {resource['Type']} does not support {policy} Snapshot")
 
 
-def check_policies(resources: Mapping[str, Mapping[str, Any]]) -> None:
+def check_policies(resources: Mapping[str, Section]) -> None:
     """As the form is checked, once the functions in DeletionPolicy and UpdateReplacePolicy are resolved."""
     for name, resource in resources.items():
         for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
@@ -126,7 +141,7 @@ def check_policies(resources: Mapping[str, Mapping[str, Any]]) -> None:
             _check_policy(name, resource, policy)
 
 
-def _check_nulls(value: Any, place: str) -> None:
+def _check_nulls(value: object, place: str) -> None:
     if value is None:
         raise _refuse(f"[{place}] 'null' values are not allowed in templates")
     rows = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -134,7 +149,7 @@ def _check_nulls(value: Any, place: str) -> None:
         _check_nulls(inner, f"{place}/{key}")
 
 
-def _check_parameter(name: str, slot: Any) -> None:
+def _check_parameter(name: str, slot: object) -> None:
     if not isinstance(slot, dict) or not isinstance(slot.get("Type"), str):
         raise _refuse(f"Template format error: Every Parameters object must contain a Type member: {name}")
     unknown = sorted(slot.keys() - _PARAMETER_KEYS)
@@ -142,9 +157,17 @@ def _check_parameter(name: str, slot: Any) -> None:
         raise _refuse(f"Invalid template parameter property '{unknown[0]}'")
     if not _PARAMETER_TYPE.fullmatch(slot["Type"]):
         raise _refuse(f"Template format error: Unrecognized parameter type: {slot['Type']}")
+    if not isinstance(slot.get("AllowedValues", []), list):
+        raise _refuse(f"Template format error: AllowedValues of parameter {name} must be a list.")
+    if str(slot.get("NoEcho", False)).lower() not in ("true", "false"):
+        raise _refuse(f"Template format error: NoEcho of parameter {name} must be true or false.")
+    try:
+        regex.compile(str(slot.get("AllowedPattern", "")))
+    except regex.error:
+        raise _refuse(f"Template format error: AllowedPattern of parameter {name} is no regular expression.") from None
 
 
-def _check_mappings(mappings: Mapping[str, Any]) -> None:
+def _check_mappings(mappings: Section) -> None:
     for name, rows in mappings.items():
         if not isinstance(rows, dict):
             raise _refuse(f"Template format error: Every Mappings member {name} must be a map")
@@ -155,7 +178,7 @@ def _check_mappings(mappings: Mapping[str, Any]) -> None:
                 raise _refuse("Template format error: Every Mappings attribute must be a String or a List.")
 
 
-def _check_outputs(outputs: Mapping[str, Any]) -> None:
+def _check_outputs(outputs: Section, resources: Section) -> None:
     exported = []
     for name, entry in outputs.items():
         if not isinstance(entry, dict) or "Value" not in entry:
@@ -164,22 +187,26 @@ def _check_outputs(outputs: Mapping[str, Any]) -> None:
         unknown = sorted(entry.keys() - _OUTPUT_KEYS)
         if unknown:
             raise _refuse(f"Invalid template output property '{unknown[0]}'")
-        if isinstance(entry["Value"], list):
+        value = entry["Value"]
+        if isinstance(value, list) or (isinstance(value, dict) and not _is_function(value)):
             raise _refuse(
                 f"Template format error: The Value field of every Outputs member must evaluate to a String: {name}"
             )
         export = entry.get("Export", {})
         if not isinstance(export, dict):
             raise _refuse(f"Template format error: [/Outputs/{name}/Export] must be an object.")
+        if any(used in resources for used in _names_in(export)):
+            raise _refuse(f"Template format error: Output {name}: the name of an Export cannot depend on a resource.")
         exported.append(str(export.get("Name", name)))
     if len(set(exported)) != len(exported):
         raise _refuse("Template format error: Output export names must be unique.")
 
 
-def _check_conditions(document: Mapping[str, Any]) -> None:
+def _check_conditions(document: Section) -> None:
     conditions = document.get("Conditions") or {}
     if not isinstance(conditions, dict):
         raise _refuse("Template format error: Conditions must be an object.")
+    _check_circles(conditions)
     for expression in conditions.values():
         _check_condition(expression, conditions)
         for used in _names_in(expression):
@@ -197,7 +224,28 @@ def _check_conditions(document: Mapping[str, Any]) -> None:
             )
 
 
-def _check_condition(expression: Any, conditions: Mapping[str, Any]) -> None:
+def _check_circles(conditions: Section) -> None:
+    left = {name: set(_conditions_in(expression)) & conditions.keys() for name, expression in conditions.items()}
+    while ready := [name for name, needed in left.items() if not needed & left.keys()]:
+        left = {name: needed for name, needed in left.items() if name not in ready}
+    if left:
+        raise _refuse(f"Template format error: Circular dependencies for condition(s) [{', '.join(sorted(left))}]")
+
+
+def _conditions_in(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == "Condition" and isinstance(inner, str):
+                yield inner
+            elif name == "Fn::If" and isinstance(inner, list) and inner:
+                yield str(inner[0])
+            yield from _conditions_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _conditions_in(inner)
+
+
+def _check_condition(expression: object, conditions: Section) -> None:
     if not isinstance(expression, dict) or len(expression) != 1 or next(iter(expression)) not in _CONDITION_FUNCTIONS:
         raise _refuse("Template format error: Every Conditions member must be a condition function.")
     name, argument = next(iter(expression.items()))
@@ -221,7 +269,7 @@ def _check_condition(expression: Any, conditions: Mapping[str, Any]) -> None:
         _check_condition(argument[0], conditions)
 
 
-def _names_in(value: Any) -> Iterator[str]:
+def _names_in(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == "Ref":
@@ -235,7 +283,7 @@ def _names_in(value: Any) -> Iterator[str]:
             yield from _names_in(inner)
 
 
-def _check_functions(document: Mapping[str, Any], value: Any) -> None:
+def _check_functions(document: Section, value: object) -> None:
     """The arguments of every function, wherever it stands."""
     if isinstance(value, list):
         for inner in value:
@@ -256,32 +304,35 @@ def _check_functions(document: Mapping[str, Any], value: Any) -> None:
         _check_functions(document, inner)
 
 
-def _is_list(value: Any) -> bool:
+def _is_function(value: Section) -> bool:
+    return len(value) == 1 and str(next(iter(value))).startswith(("Fn::", "Ref"))
+
+
+def _is_list(value: object) -> bool:
     """A list, or a function that may yield one."""
     return isinstance(value, list | dict)
 
 
-def _if(document: Mapping[str, Any], argument: Any) -> None:
+def _if(document: Section, argument: object) -> None:
     if not isinstance(argument, list) or len(argument) != 3:
         raise _refuse("Template error: Fn::If requires a list argument with three elements")
     if str(argument[0]) not in (document.get("Conditions") or {}):
         raise _refuse(f"Template error: unresolved condition dependency {argument[0]} in Fn::If")
 
 
-def _get_att(document: Mapping[str, Any], argument: Any) -> None:
+def _get_att(document: Section, argument: object) -> None:
     parts = argument if isinstance(argument, list) else str(argument).split(".", 1)
     if len(parts) != 2 or not all(parts):
         raise _refuse(
-            "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name and "
-            "the resource "
-            "attribute"
+            "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name and the "
+            "resource attribute"
         )
 
 
-def _select(document: Mapping[str, Any], argument: Any) -> None:
+def _select(document: Section, argument: Any) -> None:
     valid = isinstance(argument, list) and len(argument) == 2 and _is_list(argument[1])
     index = argument[0] if valid else None
-    if not valid or not (isinstance(index, dict | int) or str(index).isdigit()):
+    if not valid or not (isinstance(index, dict) or str(index).isdigit()):
         raise _refuse(
             "Template error: Fn::Select requires a list argument with two elements: an integer index and a list"
         )
@@ -289,16 +340,16 @@ def _select(document: Mapping[str, Any], argument: Any) -> None:
         raise _refuse(f"Template error: Fn::Select cannot select nonexistent value at index {index}")
 
 
-def _split(document: Mapping[str, Any], argument: Any) -> None:
-    if not isinstance(argument, list) or len(argument) != 2 or not isinstance(argument[0], str):
+def _split(document: Section, argument: Any) -> None:
+    pair = isinstance(argument, list) and len(argument) == 2
+    if not pair or not isinstance(argument[0], str) or not isinstance(argument[1], str | dict):
         raise _refuse(
             "Template error: every Fn::Split object requires two parameters, (1) a string delimiter and (2) a "
-            "string to be "
-            "split or a function that returns a string to be split."
+            "string to be split or a function that returns a string to be split."
         )
 
 
-def _join(document: Mapping[str, Any], argument: Any) -> None:
+def _join(document: Section, argument: object) -> None:
     valid = isinstance(argument, list) and len(argument) == 2 and isinstance(argument[0], str) and _is_list(argument[1])
     if not valid:
         raise _refuse(
@@ -307,7 +358,12 @@ def _join(document: Mapping[str, Any], argument: Any) -> None:
         )
 
 
-def _cidr(document: Mapping[str, Any], argument: Any) -> None:
+def _base64(document: Section, argument: Any) -> None:
+    if isinstance(argument, list):
+        raise _refuse("Template error: every Fn::Base64 object must have a String-typed value.")
+
+
+def _cidr(document: Section, argument: Any) -> None:
     if not isinstance(argument, list) or len(argument) not in (2, 3):
         raise _refuse(
             "Template error: every Fn::Cidr object requires two or three parameters, (1) an IP address block, (2) the "
@@ -318,17 +374,17 @@ def _cidr(document: Mapping[str, Any], argument: Any) -> None:
             raise _refuse(f"Template error: Fn::Cidr takes {least} to {most}, found {value}")
 
 
-def _sub(document: Mapping[str, Any], argument: Any) -> None:
-    pair = isinstance(argument, list) and len(argument) == 2 and isinstance(argument[0], str)
-    if not isinstance(argument, str) and not (pair and isinstance(argument[1], dict)):
-        raise _refuse(
-            "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments. Specify a "
-            "string as "
-            "first argument, and an optional second argument to specify a mapping of values to replace in the string"
-        )
+def _sub(document: Section, argument: object) -> None:
+    match argument:
+        case str() | [str(), dict()]:
+            return
+    raise _refuse(
+        "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments. Specify a string as "
+        "first argument, and an optional second argument to specify a mapping of values to replace in the string"
+    )
 
 
-def _find_in_map(document: Mapping[str, Any], argument: Any) -> None:
+def _find_in_map(document: Section, argument: object) -> None:
     if not isinstance(argument, list) or len(argument) not in (3, 4):
         raise _refuse(
             "Template error: every Fn::FindInMap object requires three parameters, the map name, map key and the "
@@ -345,10 +401,11 @@ def _find_in_map(document: Mapping[str, Any], argument: Any) -> None:
             raise _refuse(f"Template error: Unable to get mapping for {'::'.join(argument)}")
 
 
-_ARGUMENTS: dict[str, Callable[[Mapping[str, Any], Any], None]] = {
+_ARGUMENTS: dict[str, Callable[[Section, object], None]] = {
     "Fn::If": _if,
     "Fn::GetAtt": _get_att,
     "Fn::Select": _select,
+    "Fn::Base64": _base64,
     "Fn::Cidr": _cidr,
     "Fn::Split": _split,
     "Fn::Join": _join,

@@ -88,6 +88,8 @@ def _value(name: str, slot: Document, raw: str, ssm: SsmValue) -> Json:
         raise invalid(f"Parameter '{name}' has a length outside MinLength and MaxLength")
     if kind == "Number":
         return _number(name, slot, raw)
+    if kind == "List<Number>":
+        return [_number(name, slot, part.strip()) for part in raw.split(",")] if raw else []
     if kind == "CommaDelimitedList" or kind.startswith("List<"):
         return [part.strip() for part in raw.split(",")] if raw else []
     return raw

@@ -98,9 +98,7 @@ class Registry:
         if refused:
             raise AwsError("UnsupportedOperation", f"The local cloud does not provide {', '.join(refused)}.")
         template = Template.read(self._body(stack.caller, params, stack))
-        check_template(params, template)
-        if "Transform" in template.document:
-            raise AwsError("UnsupportedOperation", "The local cloud does not provide Transform.")
+        check_template(stack.caller, params, template)
         check_defaults(template)
         given = given_parameters(template, params.get("Parameters", []), stack.parameters)
         resolved = resolved_parameters(

@@ -85,15 +85,34 @@ def _check_tags(tags: list[Mapping[str, str]]) -> None:
         raise invalid("Template error: tag keys must be unique.")
 
 
-def check_template(params: Params, template: Template) -> None:
+# CloudFormation user guide, "Transform reference".
+_TRANSFORMS = {
+    "AWS::CodeDeployBlueGreen", "AWS::Include", "AWS::LanguageExtensions", "AWS::SecretsManager-2020-07-23",
+    "AWS::SecretsManager-2024-09-16", "AWS::Serverless-2016-10-31", "AWS::ServiceCatalog",
+}  # fmt: skip
+
+
+def check_template(caller: Caller, params: Params, template: Template) -> None:
     """What the request says of the template's types and transforms."""
-    if "Transform" in template.document and "CAPABILITY_AUTO_EXPAND" not in (params.get("Capabilities") or ()):
-        raise AwsError("InsufficientCapabilitiesException", "Requires capabilities : [CAPABILITY_AUTO_EXPAND]")
+    _check_transforms(caller, params, template)
     allowed = params.get("ResourceTypes")
     for resource in template.resources.values():
         if allowed and not any(fnmatchcase(resource["Type"], one) for one in allowed):
             shown = ", ".join(allowed)
             raise invalid(f"Resource type {resource['Type']} is not allowed by parameter ResourceTypes [{shown}]")
+
+
+def _check_transforms(caller: Caller, params: Params, template: Template) -> None:
+    transforms = template.document.get("Transform", [])
+    named = [str(one) for one in (transforms if isinstance(transforms, list) else [transforms])]
+    if named and "CAPABILITY_AUTO_EXPAND" not in (params.get("Capabilities") or ()):
+        raise AwsError("InsufficientCapabilitiesException", "Requires capabilities : [CAPABILITY_AUTO_EXPAND]")
+    for name in named:
+        if name not in _TRANSFORMS:
+            raise invalid(
+                f"No transform named {name if name.startswith('AWS::') else f'{caller.account}::{name}'} found."
+            )
+        raise AwsError("UnsupportedOperation", f"The local cloud does not provide the transform {name} (AWS does).")
 
 
 def active_references(value: Any, holds: Any) -> list[str]:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from jsonschema import Draft7Validator
-
+from loadproof.localcloud.controlplane.cloudformation.schema_keywords import ResourceValidator
 from loadproof.wire.documents import Document, Json
 
 
@@ -35,10 +33,9 @@ class TypeSchema:
 
     def problems(self, properties: Document) -> list[str]:
         """Why AWS would refuse these properties: unknown, missing, wrong type, out of range."""
-        validator = Draft7Validator({**_relaxed(self.type_name, self.region), "type": "object"})
-        return [
-            _worded(error) for error in sorted(validator.iter_errors(properties), key=lambda e: list(map(str, e.path)))
-        ]
+        schemas = [{**_relaxed(self.type_name, self.region), "type": "object"}, *_across(self.type_name)]
+        errors = [error for schema in schemas for error in ResourceValidator(schema).iter_errors(properties)]
+        return [_worded(error) for error in sorted(errors, key=lambda error: list(map(str, error.path)))]
 
 
 def schema_of(type_name: str, region: str) -> TypeSchema | None:
@@ -47,6 +44,11 @@ def schema_of(type_name: str, region: str) -> TypeSchema | None:
     if name is None:
         return None
     return TypeSchema(type_name, region, _load(lint_data() / "schemas" / "resources" / f"{name}.json"))
+
+
+def is_region(name: str) -> bool:
+    """Whether AWS has a region of that name."""
+    return bool(_hashes(name))
 
 
 @cache
@@ -71,7 +73,7 @@ def _load(path: Path) -> Document:
 
 @cache
 def _relaxed(type_name: str, region: str) -> Document:
-    """The schema with what Python's `re` cannot read left out, and read-only properties removed.
+    """The schema without read-only properties.
 
     CloudFormation turns text into numbers and booleans and back by itself, so scalar types accept text too.
     """
@@ -82,6 +84,17 @@ def _relaxed(type_name: str, region: str) -> Document:
             document["properties"].pop(path, None)
     relaxed: Document = _relax({k: v for k, v in document.items() if k not in _NOT_VALIDATION})
     return relaxed
+
+
+@cache
+def _across(type_name: str) -> tuple[Document, ...]:
+    """What cfn-lint knows beside a type's schema, of properties that depend on each other.
+
+    Those that look at other resources of the template (`cfnGather`) are left out.
+    """
+    folder = lint_data() / "schemas" / "extensions" / type_name.lower().replace("::", "_")
+    loaded = [_load(path) for path in sorted(folder.glob("*.json"))]
+    return tuple(_relax(document) for document in loaded if "cfnGather" not in document)
 
 
 _NOT_VALIDATION = {
@@ -99,9 +112,6 @@ def _relax(node: Json) -> Json:
     if not isinstance(node, dict):
         return node
     relaxed = {name: _relax(value) for name, value in node.items()}
-    pattern = relaxed.get("pattern")
-    if isinstance(pattern, str) and not _readable(pattern):
-        del relaxed["pattern"]
     kind = relaxed.get("type")
     if isinstance(kind, str) and kind in _AS_TEXT and "enum" not in relaxed:
         relaxed["type"] = [kind, "string"]
@@ -110,14 +120,6 @@ def _relax(node: Json) -> Json:
         relaxed["type"] = ["string", "integer", "number", "boolean"]
     relaxed.pop("format", None)
     return relaxed
-
-
-def _readable(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
 
 
 def _paths(pointers: Json) -> Iterator[str]:

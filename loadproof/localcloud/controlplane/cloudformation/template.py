@@ -14,6 +14,7 @@ from itertools import islice
 import yaml
 
 from loadproof.localcloud.controlplane.cloudformation import grammar
+from loadproof.localcloud.controlplane.cloudformation.schemas import is_region
 from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.wire.documents import Document, Json
 
@@ -273,6 +274,8 @@ class Resolver:
 
     def _azs(self, argument: Json) -> list[str]:
         region = self.resolve(argument) or self._parameters["AWS::Region"]
+        if not is_region(region):
+            raise invalid(f"Template error: Fn::GetAZs cannot tell the zones of region {region}")
         return [f"{region}{letter}" for letter in "abc"]
 
 

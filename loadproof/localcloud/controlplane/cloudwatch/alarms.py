@@ -133,6 +133,8 @@ def watch_of(caller: Caller, params: Params) -> Watch:
     to_alarm = int(params.get("DatapointsToAlarm") or evaluation)
     if to_alarm > evaluation:
         raise refuse("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
+    if params.get("EvaluateLowSampleCountPercentile") not in (None, "evaluate", "ignore"):
+        raise refuse("EvaluateLowSampleCountPercentile must be evaluate or ignore.")
     if params.get("EvaluateLowSampleCountPercentile") == "ignore":
         raise refuse("The local cloud does not provide EvaluateLowSampleCountPercentile ignore.")
     missing = params.get("TreatMissingData") or "missing"

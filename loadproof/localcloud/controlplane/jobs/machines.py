@@ -41,6 +41,7 @@ class MachineApi:
         _refuse_versions(params)
         name, kind = params["name"], StateMachineType(params.get("type", "STANDARD"))
         _check_name(name)
+        _check_logging(params.get("loggingConfiguration"))
         self._check(caller, params["definition"], params["roleArn"], kind)
         arn = caller.arn("states", f"stateMachine:{name}")
         made = StateMachineRevision(
@@ -70,6 +71,7 @@ class MachineApi:
                 "Either the definition, the role ARN, the LoggingConfiguration, or the TracingConfiguration must be "
                 "specified",
             )
+        _check_logging(params.get("loggingConfiguration"))
         definition = params.get("definition", machine.definition)
         role_arn = params.get("roleArn", machine.role_arn)
         self._check(caller, definition, role_arn, machine.sm_type)
@@ -278,6 +280,14 @@ def _refuse_versions(params: Params) -> None:
         raise AwsError("ValidationException", "Version description can only be set when publish is true")
     if params.get("publish"):
         raise AwsError("UnsupportedOperation", "The local cloud keeps no versions of state machines.")
+
+
+def _check_logging(logging: Params | None) -> None:
+    """A level that writes something needs where."""
+    if logging and logging.get("level", "OFF") != "OFF" and not logging.get("destinations"):
+        raise AwsError(
+            "InvalidLoggingConfiguration", "Invalid Logging Configuration: Must specify exactly one Log Destination."
+        )
 
 
 def _check_name(name: str) -> None:

@@ -21,6 +21,8 @@ def check_existing(caller: Caller, params: Params) -> None:
     for container in _containers(params):
         _check_image(caller, container.get("Image", ""))
         _check_data(caller, container.get("ModelDataUrl", ""))
+        source = (container.get("ModelDataSource") or {}).get("S3DataSource") or {}
+        _check_data(caller, source.get("S3Uri", ""), prefix=source.get("S3DataType") == "S3Prefix")
     check_network(caller, params.get("VpcConfig") or {})
 
 
@@ -46,12 +48,13 @@ def _check_image(caller: Caller, image: str) -> None:
         )
 
 
-def _check_data(caller: Caller, url: str) -> None:
+def _check_data(caller: Caller, url: str, *, prefix: bool = False) -> None:
     named = _DATA.fullmatch(url)
     if named is None:
         return
     bucket = get_backend("s3")[caller.account]["aws"].buckets.get(named["bucket"])
     if bucket is None:
         raise refuse(f"Could not access model data at {url}: there is no such bucket.")
-    if named["key"] not in bucket.keys:
+    found = any(key.startswith(named["key"]) for key in bucket.keys) if prefix else named["key"] in bucket.keys
+    if not found:
         raise refuse(f"Could not find model data at {url}.")

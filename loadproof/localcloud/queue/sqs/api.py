@@ -90,6 +90,8 @@ class SqsApi:
         self.engine.set_attributes(queue, given)
 
     def TagQueue(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        if any(name.lower().startswith("aws:") for name in params["Tags"]):
+            raise invalid("Tag keys that start with aws: are reserved.")
         self.queue_of(caller, params).tags.update(params["Tags"])
 
     def UntagQueue(self, caller: Caller, params: Params) -> None:  # noqa: N802

@@ -130,8 +130,16 @@ def _checked(name: str, value: str) -> str:
     elif value and name == "RedriveAllowPolicy":
         _check_allow_policy(value)
     elif value and name == "Policy":
-        _json_object("Policy", value)
+        _check_effects(_json_object("Policy", value))
     return value
+
+
+def _check_effects(policy: Document) -> None:
+    """Of an access policy: each statement allows or denies."""
+    rows = policy.get("Statement", [])
+    for row in rows if isinstance(rows, list) else [rows]:
+        if not isinstance(row, dict) or row.get("Effect") not in ("Allow", "Deny"):
+            raise _invalid_attribute("Policy")
 
 
 def _check_allow_policy(policy: str) -> None:

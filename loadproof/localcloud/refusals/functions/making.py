@@ -42,6 +42,9 @@ def _create(caller: Caller, params: Params) -> None:
     if params.get("PackageType", "Zip") == "Zip":
         for field in ("Runtime", "Handler"):
             require(params.get(field), INVALID, f"{field} is a mandatory parameter for functions with a .zip package.")
+    else:
+        message = "Please provide ImageUri when creating a function with packageType Image."
+        require("ImageUri" in params["Code"], INVALID, message)
     check_tags(params.get("Tags") or {}, INVALID)
     _check_code(caller, params["Code"])
     _check_settings(caller, params)

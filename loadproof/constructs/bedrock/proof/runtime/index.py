@@ -15,7 +15,7 @@ from loadproof.wire.custom_resource import RefusedError, once_ready, respond, ro
 def handler(event: dict[str, Any], context: object) -> None:
     given = event["ResourceProperties"]
 
-    def work() -> dict[str, Any]:
+    def work() -> dict[str, object]:
         if event["RequestType"] != "Delete" and not rolling_back(boto3.client("cloudformation"), event["StackId"]):
             prove(boto3.client("bedrock-runtime"), given["ModelArn"], given["Prompt"], int(given["Tokens"]))
         return {}

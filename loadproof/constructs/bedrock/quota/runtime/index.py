@@ -12,7 +12,7 @@ def handler(event: dict[str, Any], context: object) -> None:
     """On the way back the old values hold, whatever the account says now."""
     given = event["ResourceProperties"]
 
-    def work() -> dict[str, Any]:
+    def work() -> dict[str, object]:
         if event["RequestType"] == "Delete":
             return {}
         per_minute = quota_of(boto3.client("service-quotas"), given["Names"])

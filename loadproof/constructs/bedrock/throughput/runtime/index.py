@@ -16,7 +16,7 @@ def handler(event: dict[str, Any], context: object) -> None:
     """Answers once it is known how it ends: a run that Lambda ends is run again, so nothing guards its time."""
     given = event["ResourceProperties"]
 
-    def work() -> dict[str, Any]:
+    def work() -> dict[str, object]:
         bedrock = boto3.client("bedrock")
         if event["RequestType"] != "Delete":
             return {"Arn": in_service(bedrock, given)}

@@ -58,6 +58,9 @@ def _ask(work: Work, request_type: str, properties: Properties, **more: Json) ->
         raise ResourceFailedError(
             f"The local cloud asks Lambda functions only, found ServiceToken {token or '(none)'}."
         )
+    longest_s = float(properties.get("ServiceTimeout", _LONGEST_S))
+    if not 1 <= longest_s <= _LONGEST_S:
+        raise ResourceFailedError(f"ServiceTimeout must be between 1 and {_LONGEST_S} seconds, found {longest_s:g}.")
     with _answer_box() as (url, answers):
         event = {
             "RequestType": request_type,
@@ -72,7 +75,7 @@ def _ask(work: Work, request_type: str, properties: Properties, **more: Json) ->
         result = work.client("lambda").invoke(FunctionName=token, Payload=json.dumps(event).encode())
         failure = result["Payload"].read().decode() if result.get("FunctionError") else ""
         # Whoever the function has told may answer in its place, later.
-        answers.arrived.wait(0 if failure else float(properties.get("ServiceTimeout", _LONGEST_S)))
+        answers.arrived.wait(0 if failure else longest_s)
     return _checked(answers.body, event, failure)
 
 

@@ -8,6 +8,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
     PutType,
+    ResourceFailedError,
     ResourceType,
     Work,
     as_text,
@@ -135,6 +136,8 @@ class Secret(ResourceType):
         work.client("secretsmanager").delete_secret(SecretId=physical_id, ForceDeleteWithoutRecovery=True)
 
     def _value(self, work: Work, properties: Properties) -> str:
+        if "SecretString" in properties and "GenerateSecretString" in properties:
+            raise ResourceFailedError("You can't specify both SecretString and GenerateSecretString.")
         if "SecretString" in properties:
             return str(properties["SecretString"])
         wanted = dict(properties.get("GenerateSecretString", {}))

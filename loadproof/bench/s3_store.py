@@ -6,11 +6,9 @@ import io
 import re
 from typing import IO, Any, Protocol
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError
+from loadproof.invocation.aws_sdk import sdk
 from loadproof.invocation.endpoints import Answer, Client
 
 _URI = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>.*))?")
@@ -123,11 +121,11 @@ def parse_uri(uri: str) -> tuple[str, str]:
 def s3_client(endpoint_url: str | None = None, region: str | None = None, attempts: int = 1) -> Client:
     """boto3's client, one attempt a call: whoever polls asks again at its next turn. Raises CouldNotRunError."""
     try:
-        return boto3.client(
+        return sdk("boto3").client(
             "s3",
             endpoint_url=endpoint_url,
             region_name=region,
-            config=Config(
+            config=sdk("botocore.config").Config(
                 retries={"total_max_attempts": attempts, "mode": "standard"}, connect_timeout=10, read_timeout=30
             ),
         )

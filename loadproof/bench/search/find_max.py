@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, exp, floor, fsum, lgamma
 
-from loadproof.bench.load.probes import Probe, Stop, Tally, Wanted, e_value, pooled_tallies
 from loadproof.bench.measure.intervals import ranks
+from loadproof.bench.search.probes import Probe, Stop, Tally, Wanted, e_value, pooled_tallies
 from loadproof.bench.spec import Search
 from loadproof.sizing import fewest_requests
 

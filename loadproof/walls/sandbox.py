@@ -10,16 +10,17 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from loadproof.localcloud.seal import confined
+from loadproof.walls import confined
 
 Kind = Literal["landlock", "bubblewrap", "none"]
 # Python, the C library, certificates and names of hosts; of /etc nothing that is anybody's secret.
-_SYSTEM: Final = (
+SYSTEM: Final = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/opt/homebrew",
     "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/gai.conf",
     "/etc/nsswitch.conf", "/etc/services", "/etc/protocols", "/etc/ld.so.cache", "/etc/ld.so.conf",
@@ -46,7 +47,7 @@ def sandbox_kind() -> Kind:
     """What this machine offers. Looked up once."""
     if confined.landlock_abi() > 0:
         return "landlock"
-    return "bubblewrap" if _bubblewrap_works() else "none"
+    return "bubblewrap" if runs([*_bubblewrap(list(SYSTEM), "/var/tmp"), "true"]) else "none"
 
 
 def command(confinement: Confinement, program: list[str]) -> list[str]:
@@ -61,22 +62,21 @@ def environment(confinement: Confinement) -> dict[str, str]:
 
 
 def _command(kind: Kind, confinement: Confinement, program: list[str]) -> list[str]:
-    read = [*_SYSTEM, sys.base_prefix, program[0]]
+    read = [*SYSTEM, sys.base_prefix, program[0]]
     for path in confinement.read:
         read += [str(path), *_linked(path)]
-    plan = {
-        "read": read,
-        "write": [str(confinement.tmp)],
-        "memory_mib": confinement.memory_mib + _ALLOWANCE_MIB,
-        "file_mib": _FILE_MIB,
-        "landlock": kind == "landlock",
-    }
+    bounds = {"memory_mib": confinement.memory_mib + _ALLOWANCE_MIB, "file_mib": _FILE_MIB, "apart_mib": 0}
+    plan = {"read": read, "write": [str(confinement.tmp)], "landlock": kind == "landlock", **bounds}
     if kind == "bubblewrap":
         read.append(confined.__file__)
-    # The interpreter itself, not a link to it in a virtual environment that the program cannot see.
-    python = [str(getattr(sys, "_base_executable", None) or sys.executable), "-I", "-S", "-u"]
-    run = [*python, confined.__file__, json.dumps(plan), *program]
+    run = launcher(plan, program)
     return [*_bubblewrap(read, str(confinement.tmp)), *run] if kind == "bubblewrap" else run
+
+
+def launcher(plan: Mapping[str, object], program: list[str]) -> list[str]:
+    """`confined.py` by the interpreter itself, not by a link in a virtual environment that the program cannot see."""
+    python = str(getattr(sys, "_base_executable", None) or sys.executable)
+    return [python, "-I", "-S", "-u", confined.__file__, json.dumps(plan), *program]
 
 
 def _linked(folder: Path) -> list[str]:
@@ -93,13 +93,12 @@ def _bubblewrap(read: list[str], tmp: str) -> list[str]:
             "--bind", tmp, "/tmp", *binds, "--bind", tmp, tmp, "--"]  # fmt: skip
 
 
-def _bubblewrap_works() -> bool:
-    if sys.platform != "linux" or shutil.which("bwrap") is None:
+def runs(trial: list[str]) -> bool:
+    """Whether this machine lets a trial of a sandbox end well."""
+    if sys.platform != "linux" or shutil.which(trial[0]) is None:
         return False
     try:
-        trial = [*_bubblewrap(list(_SYSTEM), "/var/tmp"), "true"]
-        return (
-            subprocess.run(trial, capture_output=True, check=False, timeout=5, env={"PATH": os.defpath}).returncode == 0
-        )
+        done = subprocess.run(trial, capture_output=True, check=False, timeout=5, env={"PATH": os.defpath})
     except (OSError, subprocess.TimeoutExpired):
         return False
+    return done.returncode == 0

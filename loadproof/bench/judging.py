@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
 from loadproof.bench.document import Summary, read_summary
 from loadproof.bench.evidence.document import write_evidence
 from loadproof.bench.evidence.places import SIGNATURE as SIGNATURE_FILE
-from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.load.sweep import why_never_ran
 from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
@@ -18,6 +18,8 @@ from loadproof.bench.measure.scaling import read_observed
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import read_plan, write_json
 from loadproof.bench.report import render_report
+from loadproof.bench.report.timeline import Moments, moments_of
+from loadproof.bench.summary import build_summary
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 
 _EXIT_CODES = {
@@ -56,11 +58,12 @@ def judge_run(folder: Path, *, interrupted: bool = False, sent: TreeHead | None 
     if reason:
         raise CouldNotRunError(f"no request got through: {reason}")
     summary = build_summary(plan, file, interrupted=interrupted, observed=read_observed(folder))
-    del file  # the page reads for itself what it needs
+    moments = moments_of(file.records)
+    del file  # the page needs no more of it, and writing takes memory of its own
     write_json(folder / SUMMARY_FILE, summary)
     (folder / SIGNATURE_FILE).unlink(missing_ok=True)  # what was signed is no more
     write_evidence(folder, plan, summary)
-    return _rendered(folder, summary, interrupted)
+    return _rendered(folder, summary, interrupted, moments)
 
 
 def shown_again(folder: Path) -> RunResult:
@@ -79,10 +82,10 @@ def shown_again(folder: Path) -> RunResult:
     return _rendered(folder, summary, interrupted)
 
 
-def _rendered(folder: Path, summary: Summary, interrupted: bool) -> RunResult:
+def _rendered(folder: Path, summary: Summary, interrupted: bool, moments: Sequence[Moments] | None = None) -> RunResult:
     """The page is a view of files already written: if it fails, the verdict still stands."""
     code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
     try:
-        return RunResult(folder, summary, render_report(folder, summary), None, code)
+        return RunResult(folder, summary, render_report(folder, summary, moments), None, code)
     except (OSError, InputError) as error:
         return RunResult(folder, summary, None, str(error), code)

@@ -26,7 +26,7 @@ from math import exp, log, sqrt
 from pathlib import Path
 from typing import Literal
 
-from loadproof.bench.judge.between_runs import (
+from loadproof.bench.compare.between_runs import (
     History,
     KeptRun,
     LogFigure,
@@ -36,16 +36,17 @@ from loadproof.bench.judge.between_runs import (
     detectable,
     runs_to_settle,
 )
-from loadproof.bench.judge.conditions import answers_that_differ, conditions_that_differ, refuse_other_load
+from loadproof.bench.compare.conditions import answers_that_differ, conditions_that_differ, refuse_other_load
 from loadproof.bench.judge.verdict import invalid_reasons
 from loadproof.bench.measure.bootstrap import ratio_resampled
 from loadproof.bench.measure.dependence import Z
-from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels
+from loadproof.bench.measure.levels import MeasuredLevel, measured_levels
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.measure.resampling import LevelSamples
 from loadproof.bench.objectives import ERROR_RATE, Objective
 from loadproof.bench.plan import RunPlan, read_plan
+from loadproof.bench.search.planned import judged_level
 from loadproof.errors import InputError
 
 TOLERANCE = 0.05
@@ -219,7 +220,7 @@ def _changes(
 ) -> tuple[Change, ...]:
     """Every figure at one level; each of the two runs draws from a stream of its own."""
     samples = [
-        LevelSamples(level, run.plan.spec.workload.turns, (after.plan.spec.workload.seed, side))
+        LevelSamples(level, run.plan.spec.workload.stride, (after.plan.spec.workload.seed, side))
         for side, (run, level) in enumerate(zip((before, after), levels, strict=True))
     ]
     place = levels[1].metrics.place

@@ -10,7 +10,10 @@ from loadproof.bench.measure.levels import MeasuredLevel
 from loadproof.bench.plan import RunPlan
 from loadproof.errors import InputError
 
-_OF_LOAD = ("input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "dataset_sha256", "images")
+_OF_LOAD = (
+    "input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "continues", "classes", "dataset_sha256",
+    "images",
+)  # fmt: skip
 
 
 def refuse_other_load(before: RunPlan, after: RunPlan, folders: tuple[Path, Path]) -> None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from loadproof.bench.load.find_max import Bracket, bracket_of, confirmed_load, next_to_find
-from loadproof.bench.load.probes import Miss, Probe, Stop, Wanted
+from loadproof.bench.search.find_max import Bracket, bracket_of, confirmed_load, next_to_find
+from loadproof.bench.search.probes import Miss, Probe, Stop, Wanted
 from loadproof.bench.spec import Search
 
 _ENDS_OF_FIND_MAX = ("converged", "limit")

@@ -12,18 +12,19 @@ from typing import Any
 from loadproof.bench.document import SCHEMA_VERSION, Conditions, Level, Planned, RunTarget, RunWorkload, Summary, WarmUp
 from loadproof.bench.judge.judgement import SHORT_BELOW, Judgement, judge
 from loadproof.bench.judge.verdict import OFFERED_AT_LEAST, Verdict, decide, invalid_reasons
-from loadproof.bench.load.search import SearchResult, search_result
 from loadproof.bench.measure.histogram import histogram_of
 from loadproof.bench.measure.latencies import pooled
-from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
+from loadproof.bench.measure.levels import MeasuredLevel, measured_levels
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.observer import Row
 from loadproof.bench.measure.phases import Phases, phases_of
 from loadproof.bench.measure.records import RecordFile, RequestRecord
 from loadproof.bench.measure.scaling import deployed_of, scaling_of
 from loadproof.bench.measure.steady import drain, steady_tokens_per_s
-from loadproof.bench.objectives import ERROR_RATE, LATENCY_METRICS
+from loadproof.bench.objectives import ERROR_RATE, LATENCY_METRICS, Objective
 from loadproof.bench.plan import RunPlan
+from loadproof.bench.search.levels import search_result
+from loadproof.bench.search.planned import judged_level, probes_of, wanted_value
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.knee import Knee, find_knee
 
@@ -49,9 +50,10 @@ def build_summary(
     spec = plan.spec
     measured = measured_levels(plan, file.records)
     phases = phases_of(measured)
-    index = judged_level(plan, measured)
+    probes = probes_of(plan, measured)
+    index = judged_level(plan, measured, probes)
     judgements = _judgements(spec, measured.get(-1 if index is None else index))
-    search = _search(plan, measured)
+    search = search_result(spec.search, tuple(probes.values()), wanted_value(plan)) if spec.search and probes else None
     cut_off: tuple[str, ...] = ("the run was interrupted",) if interrupted else ()
     if search and not interrupted and not search.finished:
         cut_off = ("the search is not finished: a higher load may meet the objectives, too",)
@@ -87,8 +89,18 @@ def build_summary(
 def _judgements(spec: BenchmarkSpec, judged: MeasuredLevel | None) -> tuple[Judgement, ...]:
     metrics, records = (judged.metrics, judged.records) if judged else (measure_level(1, ()), ())
     seed, answer_length = spec.workload.seed, spec.workload.answer_length
-    estimated = sum(one.name != ERROR_RATE for one in spec.objectives)
-    return tuple(judge(objective, records, metrics, seed, answer_length, estimated) for objective in spec.objectives)
+    estimated = sum(one.name != ERROR_RATE for one in spec.objectives) + sum(map(len, _bounds(spec).values()))
+    found = [judge(objective, records, metrics, seed, answer_length, estimated) for objective in spec.objectives]
+    for part, objectives in _bounds(spec).items():
+        ours = [record for record in records if record.part == part]
+        level = replace(measure_level(metrics.concurrency, ours), offered=metrics.offered)
+        found += (replace(judge(one, ours, level, seed, answer_length, estimated), part=part) for one in objectives)
+    return tuple(found)
+
+
+def _bounds(spec: BenchmarkSpec) -> dict[str, list[Objective]]:
+    """Of each class that has objectives of its own."""
+    return {one.name: [Objective(*bound) for bound in one.bounds] for one in spec.workload.classes if one.bounds}
 
 
 def _verdict(
@@ -105,7 +117,8 @@ def _verdict(
     # A search goes past what the endpoint can do: what it met there is no fault.
     levels = [metrics] if spec.search and metrics else [level.metrics for level in measured.values()]
     at_concurrency = metrics.concurrency if metrics else (load.concurrency if load else None) or 1
-    verdict = decide(judgements, levels, spec.objectives, at_concurrency, spec.max_error_rate, metrics, load)
+    objectives = [*spec.objectives, *(one for bounds in _bounds(spec).values() for one in bounds)]
+    verdict = decide(judgements, levels, objectives, at_concurrency, spec.max_error_rate, metrics, load)
     return replace(
         verdict,
         outcome="INCONCLUSIVE" if cut_off and verdict.outcome == "PASS" else verdict.outcome,
@@ -144,11 +157,6 @@ def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> Level:
         histograms={name: histogram_of(pool.values, pool.per_ms).to_row() for name, pool in pools.items()},
         drain=drain(level.records),
     )
-
-
-def _search(plan: RunPlan, measured: Mapping[int, MeasuredLevel]) -> SearchResult | None:
-    search, probes = plan.spec.search, tuple(probes_of(plan, measured).values())
-    return search_result(search, probes, wanted_value(plan)) if search and probes else None
 
 
 def _load_changes_s(records: Iterable[RequestRecord]) -> list[float]:

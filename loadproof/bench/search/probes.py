@@ -9,7 +9,7 @@ from typing import Literal
 
 from loadproof.bench.judge.judgement import judge
 from loadproof.bench.judge.verdict import invalid_reasons
-from loadproof.bench.measure.latencies import End, Pool, pooled
+from loadproof.bench.measure.latencies import Pool, pooled
 from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.steady import SteadyState, steady_tokens_per_s
@@ -164,11 +164,12 @@ def probe_of(
         observed = judgement.observed
         passed = passed and judgement.verdict == "PASS"
         metric, rank_percent = objective.latency
-        at_best = pooled(metric, succeeded, "shortest").percentile_ms(rank_percent)
+        shortest = pooled(metric, succeeded, "shortest")
+        at_best = shortest.percentile_ms(rank_percent)
         missed = at_best is None or not objective.met_by(at_best)
         if observed is not None:
-            end: End = "shortest" if missed else "counted"
-            tallies.append(_tally(objective, pooled(metric, succeeded, end), judgement.effective_samples or 0))
+            pool = shortest if missed else pooled(metric, succeeded)
+            tallies.append(_tally(objective, pool, judgement.effective_samples or 0))
         if missed:
             misses.append(_objective_miss(objective, observed))
         elif observed is not None and not objective.met_by(observed):

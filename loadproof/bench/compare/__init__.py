@@ -1,0 +1,1 @@
+"""Better or worse than an earlier run, by what runs differ among themselves."""

@@ -1,0 +1,150 @@
+"""What a model server's own start refuses of the variables it was given, before it loads a weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from loadproof.catalog import Architecture, architecture, container_images, instances
+from loadproof.catalog.contracts import fact
+from loadproof.families import FAMILIES, ContainerFamily, Settings
+from loadproof.localcloud.directory import ContainerView
+from loadproof.localcloud.model_server.container import CannotStartError
+from loadproof.localcloud.model_server.contract import Place
+from loadproof.profiles.schema import Family
+from loadproof.profiles.settings import quantization_from_variables, settings_from_variables
+
+_ENGINES: Final = frozenset({"vllm", "lmi", "sglang"})  # vLLM, LMI around it, and SGLang, which took over its checks
+_PIPELINE: Final = {
+    "vllm": "SM_VLLM_PIPELINE_PARALLEL_SIZE",
+    "lmi": "OPTION_PIPELINE_PARALLEL_DEGREE",
+    "sglang": "SM_SGLANG_PP_SIZE",
+}
+# With one of these a longer context is meant: vllm/config/model.py, sglang/srt/configs/model_config.py.
+_LONGER: Final = ("ALLOW_LONG_MAX_MODEL_LEN", "ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "ROPE", "HF_OVERRIDES")
+# vllm/config/model.py (ModelDType), sglang/srt/server_args.py, djl-serving's LMI configuration guide, TGI's launcher.
+_DTYPES: Final = {
+    "vllm": frozenset({"auto", "half", "float16", "bfloat16", "float", "float32"}),
+    "lmi": frozenset({"auto", "half", "float16", "fp16", "bfloat16", "bf16", "float", "float32", "fp32", "int8"}),
+    "sglang": frozenset({"auto", "half", "float16", "bfloat16", "float", "float32"}),
+    "tgi": frozenset({"float16", "bfloat16"}),
+}
+_BF16: Final = frozenset({"bfloat16", "bf16"})
+_CAPABILITY: Final = {"V100": "7.0", "T4": "7.5"}  # of those below 8.0, where bfloat16 begins
+# text-generation-inference 3.3.6 launcher/src/main.rs, `enum Quantization`.
+_TGI_QUANTIZATIONS: Final = {
+    "awq", "compressed-tensors", "eetq", "exl2", "gptq", "marlin", "bitsandbytes", "bitsandbytes-nf4",
+    "bitsandbytes-fp4", "fp8",
+}  # fmt: skip
+_OF_A_CHECKPOINT: Final = ("awq", "gptq")  # nobody quantizes so while loading
+
+
+def check_arguments(view: ContainerView, place: Place, name: Family) -> None:
+    """Raises CannotStartError in the words of the server, where it is known to stop at start-up."""
+    if view.adapter:
+        return  # its base has started already
+    settings = settings_from_variables(name, view.environment)
+    for said in (
+        *_contradictions(view, name, settings),
+        *_words(view, place, name),
+        *_adapters(view, settings),
+        *_parallel(view, place, name, settings),
+    ):
+        raise CannotStartError(said)
+
+
+def check_shape(view: ContainerView, name: Family, shape: Architecture, model_id: str) -> None:
+    """The same, of what only the model's shape tells."""
+    if view.adapter:
+        return
+    settings = settings_from_variables(name, view.environment)
+    for said in (
+        *_split(shape, settings.tensor_parallel_degree or 1),
+        *_longest(view, FAMILIES[name], settings, shape),
+        *_unquantized(view, name, model_id),
+    ):
+        raise CannotStartError(said)
+
+
+def _contradictions(view: ContainerView, name: Family, settings: Settings) -> Iterator[str]:
+    family: ContainerFamily[Any, Any] = FAMILIES[name]
+    listed = any(view.image.endswith(f"/{one.repository}:{one.tag}") for one in container_images())
+    container = family.container.model_construct(
+        family=name, settings=settings, image=None if listed else view.image, environment=dict(view.environment)
+    )
+    for refusal in family.refusals:
+        for one in refusal.check(container) if refusal.stops else ():
+            yield f"{one.found}; {one.mend} ({refusal.title})"
+
+
+def _words(view: ContainerView, place: Place, name: Family) -> Iterator[str]:
+    names = FAMILIES[name].model_variables
+    if names is None:
+        return
+    dtype = view.environment.get(names.dtype)
+    known = _DTYPES.get(name)
+    if dtype and known is not None and dtype.lower() not in known:
+        yield f"{names.dtype}: invalid value '{dtype}', possible values: {', '.join(sorted(known))}"
+    row = instances().get(place.instance_type)
+    capability = _CAPABILITY.get(row.accelerator) if row is not None else None
+    if name in _ENGINES and dtype and dtype.lower() in _BF16 and row is not None and capability is not None:
+        yield (
+            "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your "
+            f"{row.accelerator} GPU has compute capability {capability}. You can use float16 instead."
+        )
+    if name == "tgi":
+        yield from _tgi_words(view.environment)
+
+
+def _tgi_words(variables: Mapping[str, str]) -> Iterator[str]:
+    for variable in ("HF_MODEL_QUANTIZE", "QUANTIZE"):
+        written = variables.get(variable)
+        if written and written not in _TGI_QUANTIZATIONS:
+            yield f"invalid value '{written}' for '--quantize <QUANTIZE>'"
+    both = [variables[one] for one in ("MAX_INPUT_TOKENS", "MAX_INPUT_LENGTH") if one in variables]
+    if len(both) == 2:
+        yield f"Both `max_input_tokens` ({both[0]}) and `max_input_length` ({both[1]}) are set. Please define only one"
+
+
+def _adapters(view: ContainerView, settings: Settings) -> Iterator[str]:
+    rank, ranks = getattr(settings, "max_lora_rank", None), (fact(view.image, "lora_ranks") or "").split()
+    if rank is not None and ranks and str(rank) not in ranks:
+        yield f"max_lora_rank ({rank}) must be one of {', '.join(ranks)}"
+
+
+def _parallel(view: ContainerView, place: Place, name: Family, settings: Settings) -> Iterator[str]:
+    stages = view.environment.get(_PIPELINE.get(name, ""), "1")
+    ranks = (settings.tensor_parallel_degree or 1) * (int(stages) if stages.isdigit() else 1)
+    if ranks > place.accelerators_per_copy > 0:
+        yield (
+            f"World size ({ranks}) is larger than the number of available GPUs ({place.accelerators_per_copy}) "
+            "of a copy"
+        )
+
+
+def _split(shape: Architecture, degree: int) -> Iterator[str]:
+    if shape.heads % degree:
+        yield f"Total number of attention heads ({shape.heads}) must be divisible by tensor parallel size ({degree})."
+    elif shape.kv_heads and shape.kv_heads % degree and degree % shape.kv_heads:
+        yield f"Total number of key-value heads ({shape.kv_heads}) does not fit tensor parallel size ({degree})."
+
+
+def _longest(
+    view: ContainerView, family: ContainerFamily[Any, Any], settings: Settings, shape: Architecture
+) -> Iterator[str]:
+    longest = family.value(settings, family.longest_setting)
+    meant = any(word in variable for variable in view.environment for word in _LONGER)
+    if family.longest_is_context and not meant and longest and 0 < shape.context < longest:
+        yield (
+            f"User-specified max_model_len ({longest}) is greater than the derived max_model_len "
+            f"(max_position_embeddings={shape.context} in the model's config.json)."
+        )
+
+
+def _unquantized(view: ContainerView, name: Family, model_id: str) -> Iterator[str]:
+    """A method that only a checkpoint can have, of one from the hub that has none."""
+    written, names = quantization_from_variables(name, view.environment), FAMILIES[name].model_variables
+    fetched = names is not None and model_id in [view.environment.get(one) for one in (names.model, *names.looked_up)]
+    published = architecture(model_id)
+    if fetched and written in _OF_A_CHECKPOINT and published is not None and published.quantization == "none":
+        yield f"Cannot find the config file for {written}: {model_id} is not quantized"

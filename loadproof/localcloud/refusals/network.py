@@ -1,0 +1,52 @@
+"""What EC2 refuses of security groups and VPC endpoints, and moto takes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from moto.ec2.models.vpcs import VPCBackend
+
+from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.refusals.rules import Rule, require
+
+_INVALID: Final = "InvalidParameterValue"
+# Amazon EC2 API reference, CreateSecurityGroup: of names and descriptions in a VPC.
+_TEXT: Final = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
+_HOME: Final = "us-east-1"
+
+
+def _group(caller: Caller, params: Params) -> None:
+    name = params["GroupName"]
+    message = f"Invalid value '{name}' for groupName. Group names may not be in the format sg-*."
+    require(not name.startswith("sg-"), _INVALID, message)
+    for what, text in (("groupName", name), ("groupDescription", params["Description"])):
+        require(_TEXT.fullmatch(text), _INVALID, f"Invalid value '{text}' for {what}. Character sets beyond ASCII")
+
+
+def _ports(caller: Caller, params: Params) -> None:
+    for rule in [*(params.get("IpPermissions") or []), params]:
+        low, high = rule.get("FromPort"), rule.get("ToPort")
+        fits = low is None or high is None or rule.get("IpProtocol") not in ("tcp", "udp") or int(low) <= int(high)
+        require(fits, _INVALID, f"Invalid TCP port range ({low}:{high}).")
+
+
+def _endpoint(caller: Caller, params: Params) -> None:
+    name = params.get("ServiceName") or ""
+    alike = name.replace(f".{caller.region}.", f".{_HOME}.")
+    known = {one["ServiceName"] for one in _services(caller)}
+    foreign = ".vpce-svc-" in name or not name.startswith("com.amazonaws.")
+    message = f"The Vpc Endpoint Service '{name}' does not exist"
+    require(foreign or alike in known, "InvalidServiceName", message)
+
+
+def _services(caller: Caller) -> Any:
+    return VPCBackend._collect_default_endpoint_services(caller.account, _HOME)
+
+
+RULES: dict[str, Rule] = {
+    "CreateSecurityGroup": _group,
+    "AuthorizeSecurityGroupIngress": _ports,
+    "AuthorizeSecurityGroupEgress": _ports,
+    "CreateVpcEndpoint": _endpoint,
+}

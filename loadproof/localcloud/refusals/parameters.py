@@ -1,0 +1,52 @@
+"""What Systems Manager refuses of parameters beyond its service model."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+
+_INVALID: Final = "ValidationException"
+_NAME: Final = re.compile(r"[\w.\-/]+", re.ASCII)
+_MOST_LEVELS: Final = 15
+# Systems Manager user guide, "Managing parameter tiers": bytes of a value.
+_MOST_BYTES: Final = {"Standard": 4096, "Advanced": 8192, "Intelligent-Tiering": 8192}
+
+
+def _put(caller: Caller, params: Params) -> None:
+    name, value = params["Name"], params["Value"]
+    message = (
+        'Parameter name: can\'t be prefixed with "ssm" (case-insensitive). If formed as a path, it can consist of '
+        "sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the "
+        "following 3 symbols .-_"
+    )
+    require(_NAME.fullmatch(name), _INVALID, message)
+    levels = name.strip("/").count("/") + 1
+    message = f"The hierarchy has {levels} levels; at most {_MOST_LEVELS} are allowed."
+    require(levels <= _MOST_LEVELS, "HierarchyLevelLimitExceededException", message)
+    tier = params.get("Tier") or "Standard"
+    message = (
+        f"Standard tier parameters support a maximum parameter value of {_MOST_BYTES['Standard']} characters. To "
+        "create a larger parameter value, upgrade the parameter to use the advanced-parameter tier."
+    )
+    require(len(value.encode()) <= _MOST_BYTES[tier], _INVALID, message)
+    nested = "{{" in value and "}}" in value
+    require(not nested, _INVALID, 'Parameter value can\'t nest another parameter. Do not use "{{}}" in the value.')
+    pattern = params.get("AllowedPattern")
+    if pattern:
+        message = f"Parameter value, cannot be validated against allowedPattern: {pattern}"
+        require(_matches(pattern, value), "ParameterPatternMismatchException", message)
+    check_tags([tag["Key"] for tag in params.get("Tags") or []], _INVALID)
+
+
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        return re.search(pattern, value) is not None
+    except re.error:
+        require(False, "InvalidAllowedPatternException", f"The pattern {pattern} is not a valid regular expression.")
+        return False
+
+
+RULES: dict[str, Rule] = {"PutParameter": _put}

@@ -1,0 +1,222 @@
+"""What a workload sends, whoever sends, plans or draws it: sessions of requests, each a small graph.
+
+A single request is a session of one step. A conversation is a chain: every turn waits for the answer before it and a
+reader who thinks. An agent is a graph: a tool call is a pause, parallel branches are steps after the same one, a join
+is a step after several. A step's prompt begins with all of the first step that it comes after, prompt and answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf, log, log1p, sqrt
+from random import Random
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """How many tokens a request asks for: a distribution cut to [minimum, maximum]. `mean` is of the distribution."""
+
+    distribution: Literal["fixed", "normal", "lognormal", "uniform", "empirical"]
+    """its shape"""
+    mean: float
+    """before it is cut"""
+    stddev: float = 0.0
+    """standard deviation"""
+    minimum: int = 1
+    """fewest"""
+    maximum: int | None = None
+    """most; null: no bound"""
+    values: tuple[int, ...] = ()
+    """of an empirical one: drawn from, each as likely"""
+
+    def drawn(self, chance: Random) -> int:
+        """One count, rounded and cut to its bounds; at least 1.
+
+        lognormal: `mean` and `stddev` are of the counts themselves, not of their logarithm:
+        σ² = ln(1 + stddev²/mean²), μ = ln mean − σ²/2. empirical: one of its values, each as likely.
+        """
+        if self.distribution == "empirical":
+            return chance.choice(self.values)
+        value = self.mean
+        if self.distribution == "normal":
+            value = chance.gauss(self.mean, self.stddev)
+        elif self.distribution == "lognormal":
+            value = lognormal(self.mean, self.stddev, chance)
+        elif self.distribution == "uniform":
+            value = chance.uniform(self.minimum, self.maximum or self.minimum)
+        most = inf if self.maximum is None else self.maximum
+        return int(max(self.minimum, 1, min(round(value), most)))
+
+
+def lognormal(mean: float, stddev: float, chance: Random) -> float:
+    """A value of this mean and standard deviation: `mean` itself where nothing spreads."""
+    if not mean or not stddev:
+        return mean
+    variance = log1p((stddev / mean) ** 2)
+    return chance.lognormvariate(log(mean) - variance / 2, sqrt(variance))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of a session. `after` are places of earlier steps, whose answers it waits for."""
+
+    input_tokens: TokenCounts
+    """what its prompt has beyond all of the first step that it comes after"""
+    output_tokens: TokenCounts
+    """lengths of answers"""
+    after: tuple[int, ...] = ()
+    """places of the steps that it waits for"""
+    pause_s: float = 0.0
+    """between the last of these answers and this step: somebody thinks, or a tool runs"""
+    pause_stddev_s: float = 0.0
+    """standard deviation of the pause, which is then lognormal"""
+    name: str = ""
+    """as the profile calls it"""
+    image_tokens: int = 0
+    """of the pictures that go with it, where they are counted as text is"""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClass:
+    """A part of the traffic: sessions of the same steps."""
+
+    steps: tuple[Step, ...]
+    """its requests, each after those it waits for"""
+    name: str = ""
+    """as the profile calls it; empty: what is in no class"""
+    share: float = 1.0
+    """of all sessions"""
+    continues: float = 1.0
+    """chance that it goes on after a step"""
+    shared_prefix_tokens: int = 0
+    """common beginning of its first prompts"""
+    paired_lengths: bool = False
+    """values of prompts and answers are drawn together"""
+    bounds: tuple[tuple[str, float], ...] = ()
+    """objectives of its own: names and bounds"""
+
+    @property
+    def requests(self) -> float:
+        """Of a session, in the mean: Σ continuesᵏ over its steps k = 0, 1, …"""
+        return sum(self.continues**place for place in range(len(self.steps)))
+
+    @property
+    def in_a_row(self) -> float:
+        """The longest chain of steps, in the mean: what a session takes where all answers take as long."""
+        if self.is_chain:
+            return self.requests
+        return float(max(self._along(lambda _: 1.0)))
+
+    @property
+    def pause_s(self) -> float:
+        """The most that pauses add along one chain, in the mean."""
+        if self.is_chain:
+            return sum(step.pause_s * self.continues**place for place, step in enumerate(self.steps))
+        return max(self._along(lambda step: step.pause_s))
+
+    @property
+    def is_chain(self) -> bool:
+        return all(step.after == ((place - 1,) if place else ()) for place, step in enumerate(self.steps))
+
+    def _along(self, worth: Callable[[Step], float]) -> list[float]:
+        found: list[float] = []
+        for step in self.steps:
+            found.append(worth(step) + max((found[before] for before in step.after), default=0.0))
+        return found
+
+    def prompts(
+        self, prompt: Callable[[TokenCounts], float], answer: Callable[[TokenCounts], float]
+    ) -> list[tuple[float, float]]:
+        """(whole prompt, what of it came before) of each step, for lengths that these give of its counts."""
+        found: list[tuple[float, float]] = []
+        for step in self.steps:
+            before = 0.0
+            if step.after:
+                first = step.after[0]
+                before = found[first][0] + answer(self.steps[first].output_tokens)
+            found.append((before + prompt(step.input_tokens) + step.image_tokens, before))
+        return found
+
+    def drawn(self, chance: Random) -> list[DrawnStep]:
+        """The steps of one session: some of them where it ends early."""
+        found: list[DrawnStep] = []
+        for place, step in enumerate(self.steps):
+            if place and self.continues < 1 and chance.random() >= self.continues:
+                break
+            prompt, answer = drawn_lengths(step.input_tokens, step.output_tokens, chance, paired=self.paired_lengths)
+            before = found[step.after[0]] if step.after else None
+            history = before.input_tokens + before.output_tokens if before else 0
+            pause_s = lognormal(step.pause_s, step.pause_stddev_s, chance)
+            found.append(DrawnStep(history + prompt + step.image_tokens, answer, history, step.after, pause_s))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnStep:
+    """One request to send: its whole prompt, of which `history_tokens` came before."""
+
+    input_tokens: int
+    output_tokens: int
+    history_tokens: int = 0
+    after: tuple[int, ...] = ()
+    pause_s: float = 0.0
+
+
+def drawn_lengths(prompts: TokenCounts, answers: TokenCounts, chance: Random, *, paired: bool) -> tuple[int, int]:
+    """(prompt, answer): the same place in the values of both where they are `paired`, else each drawn by itself."""
+    if paired:
+        at = chance.randrange(len(prompts.values))
+        return prompts.values[at], answers.values[at]
+    return prompts.drawn(chance), answers.drawn(chance)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """All classes of a workload; `shares` sum to 1."""
+
+    classes: tuple[SessionClass, ...]
+    shares: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        total = sum(one.share for one in self.classes)
+        object.__setattr__(self, "shares", tuple(one.share / total for one in self.classes))
+
+    @property
+    def requests(self) -> float:
+        """Of a session, in the mean."""
+        return self.mean(lambda one: one.requests)
+
+    @property
+    def single(self) -> bool:
+        """Whether every session is one request of one class."""
+        return len(self.classes) == 1 and len(self.classes[0].steps) == 1
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest session."""
+        return max(len(one.steps) for one in self.classes)
+
+    def mean(self, of: Callable[[SessionClass], float]) -> float:
+        """Over sessions."""
+        return sum(share * of(one) for share, one in zip(self.shares, self.classes, strict=True))
+
+    def place(self, chance: Random) -> int:
+        """The class of one session."""
+        return chance.choices(range(len(self.classes)), self.shares)[0] if len(self.classes) > 1 else 0
+
+    def in_flight(self, sessions: float, answer_s: float) -> float:
+        """Requests in flight of so many sessions whose requests take `answer_s` each.
+
+        By Little's law: with m requests, d of them one after another, and z seconds of pauses N · m · R / (d · R + z).
+        """
+        in_a_row, pause_s = self.mean(lambda one: one.in_a_row), self.mean(lambda one: one.pause_s)
+        if answer_s == inf or not pause_s:
+            return sessions * self.requests / in_a_row
+        return sessions * self.requests * answer_s / (in_a_row * answer_s + pause_s)
+
+    def requests_per_s(self, sessions: float, answer_s: float) -> float:
+        """Of so many sessions that are always under way, whose requests take `answer_s` each."""
+        takes_s = self.mean(lambda one: one.in_a_row) * answer_s + self.mean(lambda one: one.pause_s)
+        return sessions * self.requests / takes_s
