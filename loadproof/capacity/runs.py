@@ -56,13 +56,16 @@ def predict_run(
         raise InputError("input tokens, output tokens and concurrency must each be at least 1")
     if cached_tokens and deployment.limits.scheduler != "chunked":
         raise InputError(f"cached tokens: {deployment.family} is planned without a prefix cache; expected 0")
-    chunked = deployment.limits.scheduler == "chunked"  # whose requests, never quite equal, fall out of step
-    level = predict_level(
-        deployment, input_tokens, output_tokens, concurrency, staggered=chunked, cached_tokens=cached_tokens
-    )
+    level = predict_level(deployment, input_tokens, output_tokens, concurrency, cached_tokens=cached_tokens)
     if level is None:
         return None
     if deployment.limits.scheduler != "prefill_first":
+        apart = None
+        if deployment.limits.scheduler == "chunked":
+            # Prompts share steps; requests that are never quite equal fall out of step, and wait for their own alone.
+            apart = predict_level(
+                deployment, input_tokens, output_tokens, concurrency, staggered=True, cached_tokens=cached_tokens
+            )
         service_ms = level.e2e_ms - level.queue_ms
         rounds = ceil(level.e2e_ms / service_ms - 1e-9)
         return PredictedRun(
@@ -71,7 +74,7 @@ def predict_run(
             latency_mean_ms=level.e2e_ms,
             latency_p90_ms=rounds * service_ms,
             latency_p95_ms=rounds * service_ms,
-            ttft_mean_ms=level.ttft_ms,
+            ttft_mean_ms=min((apart or level).ttft_ms, level.e2e_ms),
             refused=level.refused,
             near_limit=level.near_limit,
             prompt_share=level.prompt_share,

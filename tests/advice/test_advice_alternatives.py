@@ -139,14 +139,21 @@ def test_grade_d_is_not_first_where_a_better_grade_lies_in_its_range() -> None:
 
 def test_a_price_is_exact_so_a_cheaper_guess_stays_first_and_says_so() -> None:
     """USD an hour has no range; the reason names the grade."""
-    profile = profile_of(
-        "dev/llama-3-1-8b.yaml", container={"family": "sglang", "settings": {}, "environment": {"A": "b"}}
-    )
+    image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/own-server:1.4.2"
+    server = {"family": "custom", "image": image, "cuda": "12.8", "settings": {"protocol": "openai"}}
+    profile = profile_of("dev/llama-3-1-8b.yaml", container=server)
     found = find_alternatives(profile, "least cost per hour")
-    assert {row.family for row in found.ranked} == {"sglang"}
+    assert {row.family for row in found.ranked} == {"custom"}
     assert found.recommended.alternative is not None
     assert found.recommended.alternative.grade == "D"
     assert "grade D" in found.recommended.reason
+
+
+def test_variables_of_one_server_keep_the_search_with_it() -> None:
+    """`container.environment` means nothing to other families than SGLang: it alone is ranked, and a note says why."""
+    server = {"family": "sglang", "settings": {}, "environment": {"A": "b"}}
+    found = find_alternatives(profile_of("dev/llama-3-1-8b.yaml", container=server), "least cost per hour")
+    assert {row.family for row in found.ranked} == {"sglang"}
     assert any("container.environment has no counterpart" in note for note in found.notes)
 
 
