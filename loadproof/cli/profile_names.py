@@ -30,7 +30,7 @@ def named(given: Path | None) -> Path | None:
         raise InputError(f"`{wanted}` is the name of {len(found)} profiles; say which: {', '.join(names)}")
     near = difflib.get_close_matches(wanted, [*known, *(name.partition("/")[2] for name in known)], n=3, cutoff=0.4)
     raise InputError(
-        f"no profile is called `{wanted}`; "
+        f"no profile or environment is called `{wanted}`; "
         + (
             f"did you mean {', '.join(dict.fromkeys(near))}?"
             if near

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.aws_errors import BotoCoreError
 
 NEEDS_EXTRA: Final = "AWS is asked by its SDK, which is an extra; install it: pip install 'loadproof[aws]'"
 
@@ -18,3 +19,14 @@ def sdk(module: str) -> Any:
         if error.name not in ("boto3", "botocore"):
             raise
         raise CouldNotRunError(NEEDS_EXTRA) from None
+
+
+def aws_session(region: str | None = None) -> Any:
+    """A boto3 session. Raises CouldNotRunError: no SDK, a named profile that is not there."""
+    boto3 = sdk("boto3")
+    try:
+        return boto3.Session(region_name=region)
+    except BotoCoreError as error:
+        raise CouldNotRunError(
+            f"{error}; set AWS_PROFILE to one of `aws configure list-profiles`, or unset it"
+        ) from error

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadproof.errors import CouldNotRunError, InputError
-from loadproof.invocation.aws_errors import BotoCoreError, ClientError
-from loadproof.invocation.aws_sdk import sdk
+from loadproof.invocation.aws_errors import BotoCoreError, ClientError, NoCredentialsError, UnreachedError
+from loadproof.invocation.aws_sdk import aws_session, sdk
 from loadproof.invocation.credentials import boto3_keys, is_loopback
 
 Client = Any  # boto3's: made of AWS's service models when it is asked for
@@ -96,7 +96,15 @@ def described(what: str, mend: str = "") -> Iterator[None]:
         details = error.response.get("Error", {})
         raise CouldNotRunError(f"{what}: {details.get('Code', '?')}: {details.get('Message', '?')}{mend}") from error
     except BotoCoreError as error:
-        raise CouldNotRunError(f"{what} cannot be described: {error}") from error
+        raise CouldNotRunError(f"{what} cannot be described: {error}{_mend_of(error)}") from error
+
+
+def _mend_of(error: Exception) -> str:
+    if isinstance(error, NoCredentialsError):
+        return '; set AWS_PROFILE, or point at a local cloud: eval "$(loadproof local env)"'
+    if isinstance(error, UnreachedError):
+        return "; look at AWS_ENDPOINT_URL, --endpoint-url and the network"
+    return ""
 
 
 def _inference_profile(client: Client, name: str) -> tuple[str, str]:
@@ -124,7 +132,7 @@ def aws_client(
     Raises InputError for a URL that is none, CouldNotRunError.
     """
     try:
-        session = session or sdk("boto3").Session(region_name=region)
+        session = session or aws_session(region)
         here = endpoint_url is not None and is_loopback(endpoint_url)
         config = sdk("botocore.config").Config(
             retries={"total_max_attempts": 1},

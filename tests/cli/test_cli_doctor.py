@@ -90,6 +90,17 @@ def test_a_shell_that_points_at_a_cloud_that_is_gone(
     assert found["Credentials"]["mend"] == "unset AWS_ENDPOINT_URL"
 
 
+def test_a_profile_of_the_shell_that_is_not_there(
+    bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS_PROFILE names nothing in ~/.aws/config: an error with the command that lists what is there, no traceback."""
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    _, found = looked(capsys)
+    assert found["Credentials"]["state"] == "error"
+    assert "nope" in found["Credentials"]["found"]
+    assert found["Credentials"]["mend"] == "aws configure list-profiles"
+
+
 def test_the_account_is_asked_only_when_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -329,3 +329,12 @@ def test_a_folder_that_is_not_ours_is_not_upgraded(
         (tmp_path / ".loadproof.json").write_text(manifest)
     assert run(["init", str(tmp_path), "--upgrade"]) == 2
     assert ".loadproof.json" in capsys.readouterr().err
+
+
+def test_no_repository_is_written_among_profiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip of the folder leaves another repository's profiles as they are."""
+    folder = tmp_path / "deploy_profiles"
+    folder.mkdir()
+    assert run(["init", str(folder), "--defaults"]) == 2
+    assert "name a folder of its own" in " ".join(capsys.readouterr().err.split())
+    assert list(folder.iterdir()) == []

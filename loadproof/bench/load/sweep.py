@@ -83,7 +83,8 @@ class Sweep:
         try:
             await self.sender.warm(1)
         except InvocationFault as fault:
-            raise CouldNotRunError(f"the endpoint cannot be reached: {fault}") from fault
+            mend = "look at its address and the network"
+            raise CouldNotRunError(f"the endpoint cannot be reached: {fault}; {mend}") from fault
         self.on_line(start_of(self.plan))
         level = 0
         while level < len(self.plan.levels) or self._plan_another():

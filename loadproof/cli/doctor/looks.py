@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from loadproof.cli.profile_names import environments
 from loadproof.errors import LoadproofError
 from loadproof.invocation.aws_errors import BotoCoreError, ClientError
-from loadproof.invocation.aws_sdk import sdk
+from loadproof.invocation.aws_sdk import aws_session
 from loadproof.invocation.endpoints import aws_client
 from loadproof.profiles import load_environment
 from loadproof.profiles.folders import default_folder
@@ -128,7 +128,10 @@ def credentials() -> Look:
         return local
     if find_spec("boto3") is None:
         return Look("Credentials", "warning", "not looked for: that takes AWS's SDK", _installs("aws"))
-    session = sdk("boto3").Session()._session  # the only way to leave a source of credentials out
+    try:
+        session = aws_session()._session  # the only way to leave a source of credentials out
+    except LoadproofError as error:
+        return Look("Credentials", "error", str(error).partition(";")[0], "aws configure list-profiles")
     for asks_a_network in ("iam-role", "container-role"):
         session.get_component("credential_provider").remove(asks_a_network)
     try:
@@ -167,8 +170,10 @@ def _own_region() -> str | None:
     """As AWS's SDK finds it; without one, as the shell says."""
     if find_spec("boto3") is None:
         return os.environ.get("AWS_DEFAULT_REGION")
-    region: str | None = sdk("boto3").Session().region_name
-    return region
+    with suppress(LoadproofError):  # a profile that is not there: told among the credentials
+        region: str | None = aws_session().region_name
+        return region
+    return None
 
 
 def _regions() -> dict[str, str]:

@@ -78,6 +78,8 @@ def _tokens(lengths: str) -> tuple[int, int]:
 def _init(folder: Path, place: Place, answers: Answers) -> int:
     home = Path("deploy_profiles", answers.environment)
     profile = home / f"{answers.name}.yaml"
+    if "deploy_profiles" in folder.absolute().parts:
+        raise InputError(f"DIR: found {folder}, which lies among a repository's profiles; name a folder of its own")
     with TemporaryDirectory() as there, Terminal(stderr=True).status("comparing machines, degrees and copies"):
         staged = Path(there) / home
         staged.mkdir(parents=True)

@@ -15,7 +15,7 @@ from loadproof.cli.options import EndpointUrl, Env
 from loadproof.cli.preflight.formats import as_json, as_text
 from loadproof.cli.profile_names import complete_place, place_of
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
-from loadproof.invocation.aws_sdk import sdk
+from loadproof.invocation.aws_sdk import aws_session
 from loadproof.invocation.endpoints import Client, aws_client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account
 from loadproof.preflight.bootstrapped import bootstrap_qualifier
@@ -87,7 +87,7 @@ def preflight(
 
 def _clients(region: str, endpoint_url: str | None) -> Callable[[str], Client]:
     """Makes the client of a service; all of one session, which halves the time until the first question."""
-    session = sdk("boto3").Session(region_name=region)
+    session = aws_session(region)
 
     def client(service: str) -> Client:
         return aws_client(
