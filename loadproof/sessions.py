@@ -7,7 +7,7 @@ is a step after several. A step's prompt begins with all of the first step that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf, log, log1p, sqrt
 from random import Random
@@ -120,6 +120,33 @@ class SessionClass:
     def is_chain(self) -> bool:
         return all(step.after == ((place - 1,) if place else ()) for place, step in enumerate(self.steps))
 
+    @property
+    def words(self) -> str:
+        """`4 turns of 800 + 200 tokens, 20 s between them`; `plan 3,000 + 200 → 3 × search 900 + 100 after 2 s`."""
+        shared = f", {self.shared_prefix_tokens:,} tokens shared" if self.shared_prefix_tokens else ""
+        first = self.steps[0]
+        if first.name or not self.is_chain:
+            return " → ".join(self._groups()) + shared
+        if len(self.steps) == 1:
+            return f"single requests of {_lengths(first)} tokens{shared}"
+        turns = str(len(self.steps)) if self.continues == 1 else f"1 to {len(self.steps)}"
+        goes_on = "" if self.continues == 1 else f" (each goes on in {self.continues:.0%})"
+        pause = f", {self.steps[1].pause_s:g} s between them" if self.steps[1].pause_s else ""
+        return f"{turns} turns of {_lengths(first)} tokens{goes_on}{pause}{shared}"
+
+    def _groups(self) -> Iterator[str]:
+        """Steps of one name together, and what they wait for where that is not the group before."""
+        names = [step.name for step in self.steps]
+        for place, step in enumerate(self.steps):
+            if place and names[place - 1] == step.name:
+                continue
+            times = names.count(step.name)
+            waits = dict.fromkeys(names[before] for before in step.after)
+            before = names[place - 1] if place else ""
+            named = f" (after {' and '.join(waits) or 'nothing'})" if place and [*waits] != [before] else ""
+            pause = f" after {step.pause_s:g} s" if step.pause_s else ""
+            yield f"{f'{times} × ' if times > 1 else ''}{step.name} {_lengths(step)}{pause}{named}"
+
     def _along(self, worth: Callable[[Step], float]) -> list[float]:
         found: list[float] = []
         for step in self.steps:
@@ -151,6 +178,11 @@ class SessionClass:
             pause_s = lognormal(step.pause_s, step.pause_stddev_s, chance)
             found.append(DrawnStep(history + prompt + step.image_tokens, answer, history, step.after, pause_s))
         return found
+
+
+def _lengths(step: Step) -> str:
+    pictures = f" + {step.image_tokens:,} of pictures" if step.image_tokens else ""
+    return f"{step.input_tokens.mean:,.0f}{pictures} + {step.output_tokens.mean:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +224,14 @@ class Mixture:
     def single(self) -> bool:
         """Whether every session is one request of one class."""
         return len(self.classes) == 1 and len(self.classes[0].steps) == 1
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """A line a class."""
+        if len(self.classes) == 1:
+            return (self.classes[0].words,)
+        rows = zip(self.shares, self.classes, strict=True)
+        return tuple(f"{share:.0%} {one.name or 'of no class'}: {one.words}" for share, one in rows)
 
     @property
     def longest(self) -> int:

@@ -82,6 +82,8 @@ class RunWorkload:
     """of a conversation"""
     think_time_s: float | None = None
     """between turns"""
+    sessions: tuple[str, ...] | None = None
+    """a line a class, in words; null: single requests of one kind"""
     answer_length: str | None = None
     """whether shorter answers are held against the model"""
     dataset: str | None = None

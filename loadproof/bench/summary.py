@@ -180,6 +180,7 @@ def _workload(spec: BenchmarkSpec) -> RunWorkload:
         unique_prompts=workload.dataset is None if workload.unique_prompts is None else workload.unique_prompts,
         turns=workload.turns,
         think_time_s=workload.think_time_s,
+        sessions=None if workload.mixture.single else workload.mixture.words,
         answer_length=workload.answer_length,
         dataset=workload.dataset,
         dataset_sha256=workload.dataset_sha256,

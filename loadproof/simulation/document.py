@@ -28,6 +28,7 @@ def simulation_document(made: ProfileSimulation) -> dict[str, Any]:
         "ttft_ms": latencies(summary.ttft),
         "tpot_ms": latencies(summary.tpot),
         "e2e_ms": latencies(summary.e2e),
+        "sessions": list(made.sessions),
         "classes": {
             part.name: {
                 "requests": part.ttft.count,

@@ -13,7 +13,7 @@ from loadproof.capacity.plan import image_note
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.errors import InputError
-from loadproof.profiles.mixture import mixture_of
+from loadproof.profiles.mixture import planned_mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import components_of
 from loadproof.simulation.elastic import CopyCount
@@ -54,6 +54,8 @@ class ProfileSimulation:
     routing: Routing
     routed: RoutingCounts
     parts: tuple[Part, ...]
+    sessions: tuple[str, ...]
+    """what is sent, in words; empty where it is single requests of one kind, or recorded"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def simulate_profile(
     if memory_fit(deployment).fits == "no":
         raise InputError(f"{profile.name}: the model does not fit its accelerators; see `loadproof plan`")
     component = components_of(profile)[0]
+    mixture, recorded = planned_mixture_of(profile), traffic is not None and isinstance(traffic.sizes, Sequence)
     traffic = traffic or traffic_of(profile, starts_at=starts_at, seed=seed)
     start_up = start_up or start_up_of(deployment)
     notes = _left_out(profile)
@@ -119,10 +122,7 @@ def simulate_profile(
         give_up_after_ms=limit_s * 1000,
         until_ms=minutes * 60_000,
     )
-    parts = [
-        Part(one.name, Latencies(), Latencies(), Latencies(), one.bounds)
-        for one in mixture_of(profile.workload).classes
-    ]
+    parts = [Part(one.name, Latencies(), Latencies(), Latencies(), one.bounds) for one in mixture.classes]
     watched = windows.watch(results if tell is None else _telling(results, tell))
     if len(parts) > 1:
         watched = _by_part(watched, parts)
@@ -145,6 +145,7 @@ def simulate_profile(
         routing=routing,
         routed=prefixes.counts,
         parts=tuple(part for part in parts if part.name and part.ttft.count),
+        sessions=() if recorded or mixture.single else mixture.words,
     )
 
 

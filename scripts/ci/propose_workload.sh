@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# propose_workload.sh FOLDER: a pull request for each NAME.diff in FOLDER, whose words are NAME.txt; the same one every night.
+# propose_workload.sh FOLDER: a pull request for each NAME.diff in FOLDER, whose words are NAME.txt and NAME.plan; the same
+# one every night.
 set -euo pipefail
 
 folder=$1
@@ -13,6 +14,8 @@ for diff in "$folder"/*.diff; do
     echo "$diff: touches more than profiles; not proposed" >&2
     exit 1
   fi
+  profile=$(git apply --numstat "$diff" | cut -f3 | head -n 1)
+  profile=${profile#deploy_profiles/}
   git checkout --quiet -B "$branch" "$start"
   git apply --index "$diff"
   git -c user.name="github-actions[bot]" -c user.email="41898282+github-actions[bot]@users.noreply.github.com" \
@@ -21,9 +24,13 @@ for diff in "$folder"/*.diff; do
   {
     echo "Traffic is no more what this profile was proven with. The figures are predicted; benchmark it to settle them:"
     echo
-    echo "    loadproof bench ${name/-//}"
+    echo "    loadproof bench ${profile%.yaml}"
     echo
     sed 's/^/    /' "$folder/$name.txt"
+    if [ -s "$folder/$name.plan" ]; then
+      printf '\nThe plan of the profile with this workload, predicted:\n\n'
+      sed 's/^/    /' "$folder/$name.plan"
+    fi
   } > "$folder/$name.md"
   if [ -n "$(gh pr list --head "$branch" --state open --json number --jq '.[].number')" ]; then
     gh pr edit "$branch" --body-file "$folder/$name.md"

@@ -13,6 +13,7 @@ from bench_evidence import profile_tree, run_of_profile
 from bench_fakes import FakeEndpoint, serving
 
 from loadproof.cli.main import run as loadproof
+from loadproof.profiles import load_profile, profile_hash
 
 BEGUN = datetime.now(UTC) - timedelta(days=3, hours=1)
 
@@ -190,6 +191,20 @@ def test_a_profile_is_proven_until_it_changes(chat: Path, capsys: pytest.Capture
     assert (found["ok"], found["profiles"][0]["problems"]) == (
         False, ["stale: changed since the run: endpoint.max_instances"],
     )  # fmt: skip
+
+
+def test_a_profile_whose_traffic_moved_is_proven_no_more(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By what `learn --against` printed of this very profile; another profile's, or no alarm, changes nothing."""
+    row = {"quantity": "prompt tokens", "proven": 400.0, "found": 500.0, "moved": True, "since": "2026-01-05T08:30:00"}
+    own, file = profile_hash(load_profile(chat)), chat.parent / "traffic.json"
+    for sha256, moved, code in ((own, True, 1), (own, False, 0), ("0" * 64, True, 0)):
+        file.write_text(json.dumps({"against": {"sha256": sha256}, "drift": [row | {"moved": moved}]}))
+        assert loadproof(["evidence", "check", "--traffic", str(file)]) == code
+        said = words(capsys)
+        assert ("its traffic moved: prompt tokens +25% since 2026-01-05T08:30" in said) is bool(code)
+    file.write_text("{}")
+    assert loadproof(["evidence", "check", "--traffic", str(file)]) == 2
+    assert "expected what `loadproof learn --against PROFILE --format json` prints" in capsys.readouterr().err
 
 
 def test_before_the_first_run_nothing_is_proven(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:

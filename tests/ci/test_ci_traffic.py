@@ -55,6 +55,7 @@ def moved(checkout: Path, path: str, tokens: int) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "prod-llama-3.diff").write_text(git(checkout, "diff"))
     (folder / "prod-llama-3.txt").write_text("MOVED: prompts are longer\n")
+    (folder / "prod-llama-3.plan").write_text("Promise  NO\n")
     git(checkout, "checkout", "--quiet", ".")
     return folder
 
@@ -75,7 +76,8 @@ def test_a_moved_workload_is_one_pull_request(checkout: Path) -> None:
     assert asked == [["pr", "list"], ["pr", "create"], ["pr", "list"], ["pr", "edit"]]
     body = (checkout.parent / "body.md").read_text()
     assert "    MOVED: prompts are longer" in body
-    assert "    loadproof bench prod/llama-3\n" in body
+    assert "    loadproof bench prod/llama\n" in body
+    assert "predicted:\n\n    Promise  NO\n" in body
     assert git(checkout, "rev-parse", "--abbrev-ref", "HEAD").strip() == "main"
     assert (
         git(checkout.parent / "origin.git", "log", "--oneline", "main..loadproof/traffic-prod-llama-3").count("\n") == 1

@@ -13,7 +13,7 @@ from bench_recorded import SECRET, capture
 
 from loadproof.cli.main import run
 from loadproof.errors import ExitCode
-from loadproof.profiles import load_profile
+from loadproof.profiles import load_profile, profile_hash
 
 PROFILES = Path(__file__).resolve().parents[2] / "deploy_profiles"
 
@@ -132,6 +132,7 @@ def test_traffic_that_moved_is_told_with_what_follows(
     code = run(["learn", moved, "--against", str(proven), "--out", "w.diff", "--format", "json"])
     document = json.loads(capsys.readouterr().out)
     assert (code, document["moved"]) == (ExitCode.MISSED, True)
+    assert document["against"] == {"name": load_profile(proven).name, "sha256": profile_hash(load_profile(proven))}
     assert {one["quantity"]: one["moved"] for one in document["drift"]} == {
         "prompt tokens": True,
         "answer tokens": False,

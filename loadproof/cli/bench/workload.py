@@ -78,6 +78,9 @@ class WorkloadOptions:
     ] = None
 
 
+_SESSIONS = ("input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "think_time_s", "dataset")
+
+
 def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: bool) -> WorkloadSpec:
     """The workload that was asked for; its own parts where nothing was. Raises InputError with all problems."""
     attempts = Complaints()
@@ -99,6 +102,9 @@ def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: boo
             changes[name] = str(value) if isinstance(value, Path) else value
     if options.image is not None:
         changes["images"] = attempts.attempt(partial(parse_image, options.image), None)
+    if workload.classes and (given := [name for name in changes if name in _SESSIONS]):
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        attempts.complain(f"{named}: the profile's workload has steps or classes of its own; leave it out")
     asked = replace(workload, **changes)
     attempts.attempt(partial(checked_workload, asked, chat=chat), None)
     attempts.finish()

@@ -12,6 +12,7 @@ import typer
 from loadproof.bench.compare.regression import compare_runs, read_run
 from loadproof.bench.evidence.filing import at_hand, file_run
 from loadproof.bench.evidence.keys import SigningKey, signing_key
+from loadproof.bench.evidence.moved import held_against, read_traffic
 from loadproof.bench.evidence.places import place_of, places_of
 from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.evidence.standing import sign_run, standing_of
@@ -206,6 +207,12 @@ def check(
     local_cloud: Annotated[
         bool, typer.Option("--local-cloud", help="count runs against a local cloud, which measured nothing at AWS")
     ] = False,
+    traffic: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="what `learn --against PROFILE --format json` printed, repeatable: moved traffic is not proven"
+        ),
+    ] = None,
     format: OneDocument = "text",
 ) -> int:
     """Check that every profile has a PASS of its own.
@@ -219,6 +226,7 @@ def check(
     runs, now = read_stored(places_of(place or (), must_exist=False)), _now()  # before the first run nothing is kept
     listed = signers_here(signers)
     proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud, signers=listed) for one in profiles]
+    proofs = held_against(proofs, [read_traffic(file) for file in traffic or ()])
     all_hold = all(proof.holds for proof in proofs)
     if format == "json":
         documents = [proof_document(proof, now) for proof in proofs]

@@ -20,7 +20,7 @@ from loadproof.cli.printing import print_parts, tables_on
 from loadproof.cli.profile_names import option
 from loadproof.errors import ExitCode, InputError
 from loadproof.pages.file import write_whole
-from loadproof.profiles import Profile, load_profile
+from loadproof.profiles import Profile, load_profile, profile_hash
 from loadproof.profiles.names import VARIANT_NAME, endpoint_name
 from loadproof.terminal import Terminal
 
@@ -65,6 +65,7 @@ def learn(
         recorded.share *= _share(recorded, loaded)
         said = Said(recorded, fit(recorded, seed))
         if against is not None and loaded is not None:
+            said.against = {"name": loaded.name, "sha256": profile_hash(loaded)}
             said.drifts, notes = drift_of(loaded, recorded, seed)
             said.notes += notes
         if file is not None and loaded is not None and (against is None or said.moved):

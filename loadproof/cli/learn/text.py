@@ -26,6 +26,9 @@ class Said:
     consequences: Sequence[Consequence] = ()
     notes: list[str] = field(default_factory=list)
 
+    against: dict[str, str] | None = None
+    """name and hash of the profile that the traffic was held against"""
+
     @property
     def moved(self) -> bool:
         return any(one.moved for one in self.drifts)
@@ -41,6 +44,7 @@ def document(said: Said) -> dict[str, object]:
         "estimated_lengths": recorded.estimated,
         "seconds": recorded.at_s[-1],
         "learned": asdict(said.learned),
+        "against": said.against,
         "moved": said.moved if said.drifts else None,
         "drift": [
             {**asdict(one), "since": one.since.isoformat() if one.since else None, "moved": one.moved}

@@ -45,6 +45,7 @@ def render(
     if plan.memory.fits != "no":
         yield ""
         yield _curve(plan, wide=width >= WIDE)
+        yield labelled(_sessions(plan))
         yield labelled(_facts(plan))
         yield ""
         yield _objectives(plan)
@@ -58,6 +59,13 @@ def render(
             yield settings_table(alternatives.settings)
         yield ""
         yield from render_alternatives(alternatives, wide=width >= WIDE)
+
+
+def _sessions(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What is sent, where it is no single requests of one kind."""
+    mixture = plan.workload.mixture
+    if mixture is not None and not mixture.single:
+        yield from (("Sessions", line) for line in mixture.words)
 
 
 def _title(plan: Plan) -> Text:

@@ -52,6 +52,8 @@ def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
     sent = summary.requests + summary.refused + summary.timed_out
     yield f"[bold]{escape(made.profile_name)}[/bold], predicted: {escape(made.traffic)}, {made.minutes:g} min"
     yield ""
+    for line in made.sessions:
+        yield f"Sessions   {escape(line)}"
     yield (
         f"Requests   {sent:,} sent: {summary.requests:,} served, {summary.refused:,} refused, "
         f"{summary.timed_out:,} given up after {made.limit_s:g} s"
