@@ -21,7 +21,7 @@ from loadproof.walls.prison import Bounds, Ended, Kind, Program
 
 KINDS: tuple[Kind, ...] = ("namespaces", "bubblewrap")
 SMALL = Bounds(cpu_s=2, idle_s=1.5, memory_mib=600)
-_NOWHERE = Target(*[Path("/nowhere")] * 4, 1, Path("/nowhere"), 1)
+_NOWHERE = Target(*[Path("/nowhere")] * 4, 1, Path("/nowhere"), 2)
 NAMES = [name for name, _ in attacks(_NOWHERE)]
 BOMBS = list(bombs())
 

@@ -42,7 +42,7 @@ class FileKey:
     def sign(self, message: bytes) -> bytes:
         if type(self._private).__name__.startswith("Ed25519"):
             return bytes(self._private.sign(message))
-        part = _cryptography("hazmat.primitives.hashes"), _cryptography("hazmat.primitives.asymmetric.ec")
+        part = cryptography("hazmat.primitives.hashes"), cryptography("hazmat.primitives.asymmetric.ec")
         return bytes(self._private.sign(message, part[1].ECDSA(part[0].SHA256())))
 
 
@@ -83,14 +83,14 @@ def signing_key(text: str) -> SigningKey:
 
 
 def _file_key(file: Path) -> FileKey:
-    serialization = _cryptography("hazmat.primitives.serialization")
+    serialization = cryptography("hazmat.primitives.serialization")
     try:
         private = serialization.load_pem_private_key(file.read_bytes(), None)
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); give a private key's file or {_KMS}ARN") from None
     except TypeError:
         raise InputError(f"{file}: is encrypted; give a key without a passphrase, or one in KMS: {_KMS}ARN") from None
-    except (ValueError, _cryptography("exceptions").UnsupportedAlgorithm):
+    except (ValueError, cryptography("exceptions").UnsupportedAlgorithm):
         raise InputError(f"{file}: no private key in PEM; make one: openssl genpkey -algorithm ed25519") from None
     _refuse_other_kinds(private.public_key(), str(file))
     der = private.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -100,17 +100,17 @@ def _file_key(file: Path) -> FileKey:
 def is_signed(public_key: str, message: bytes, signature: bytes, *, named: str) -> bool:
     """Whether the owner of this public key (PEM) signed exactly this. Raises InputError for a key that is none."""
     try:
-        key = _cryptography("hazmat.primitives.serialization").load_pem_public_key(public_key.encode())
-    except (ValueError, _cryptography("exceptions").UnsupportedAlgorithm):
+        key = cryptography("hazmat.primitives.serialization").load_pem_public_key(public_key.encode())
+    except (ValueError, cryptography("exceptions").UnsupportedAlgorithm):
         raise InputError(f"{named}: its public_key is none; export it anew (docs/evidence.md)") from None
     kind = _refuse_other_kinds(key, named)
     try:
         if kind == "Ed25519":
             key.verify(signature, message)
         else:
-            ec, hashes = _cryptography("hazmat.primitives.asymmetric.ec"), _cryptography("hazmat.primitives.hashes")
+            ec, hashes = cryptography("hazmat.primitives.asymmetric.ec"), cryptography("hazmat.primitives.hashes")
             key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
-    except _cryptography("exceptions").InvalidSignature:
+    except cryptography("exceptions").InvalidSignature:
         return False
     return True
 
@@ -124,7 +124,8 @@ def _refuse_other_kinds(public: object, named: str) -> str:
     raise InputError(f"{named}: expected a key of Ed25519 or ECDSA on P-256, found {name}; make another")
 
 
-def _cryptography(module: str) -> Any:
+def cryptography(module: str) -> Any:
+    """A module of the library. Raises InputError without it."""
     try:
         return import_module(f"cryptography.{module}")
     except ImportError:

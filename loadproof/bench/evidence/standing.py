@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 
+from loadproof.bench.evidence.bundle import Signed, identity_of
 from loadproof.bench.evidence.document import misfits
 from loadproof.bench.evidence.keys import SigningKey, is_signed
 from loadproof.bench.evidence.places import SIGNATURE, FolderPlace
@@ -58,10 +59,9 @@ def standing_of(run: StoredRun, signers: Signers | None) -> Standing:
     if wrong:
         shown = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
         return Standing("claimed", why=f"{SIGNATURE}: its statement is not about this run: {shown}", broken=True)
-    listed = signers.signers if signers else ()
-    found = [one for one in listed if _has_signed(one, envelope)]
+    found, why = _signers_of(envelope, signers)
     if not found:
-        return Standing("claimed", why=f"no key that signed it is listed in {FILE_NAME}")
+        return Standing("claimed", why=why or f"no key that signed it is listed in {FILE_NAME}")
     environment = str(run.profile.get("environment"))
     here = [one for one in found if not one.environments or environment in one.environments]
     if not here:
@@ -86,15 +86,25 @@ def stored_run(folder: Path) -> StoredRun:
 def sign_run(folder: Path, key: SigningKey) -> None:
     """Write evidence.dsse.json, or one more signature into it. Raises InputError for a run that does not fit together,
     CouldNotRunError."""
-    if found := misfits(folder):
-        raise InputError("\n".join(f"{folder}: {one}" for one in found))
-    run = stored_run(folder)
-    envelope = _signed_before(run) or Envelope(orjson.dumps(statement_of(run, secrets.token_hex(16))), ())
+    statement = statement_to_sign(folder)
+    before = _signed_before(stored_run(folder))
+    if before is not None and before.material is not None:
+        raise InputError(
+            f"{folder / SIGNATURE}: is a bundle of Sigstore's, which has one signature; take it away first"
+        )
+    envelope = before or Envelope(statement, ())
     signed = envelope.with_signature(Signature(key.keyid, key.sign(envelope.signed_bytes)))
     try:
         (folder / SIGNATURE).write_bytes(signed.to_bytes())
     except OSError as error:
         raise CouldNotRunError(f"{folder / SIGNATURE}: cannot be written ({error.strerror})") from error
+
+
+def statement_to_sign(folder: Path) -> bytes:
+    """The statement about a judged run, for another program to sign. Raises InputError as `sign_run` does."""
+    if found := misfits(folder):
+        raise InputError("\n".join(f"{folder}: {one}" for one in found))
+    return orjson.dumps(statement_of(stored_run(folder), secrets.token_hex(16)))
 
 
 def _signed_before(run: StoredRun) -> Envelope | None:
@@ -118,8 +128,24 @@ def _not_of(run: StoredRun, envelope: Envelope) -> list[str]:
     return differences(said, statement_of(run, nonce))
 
 
+def _signers_of(envelope: Envelope, signers: Signers | None) -> tuple[list[Signer], str]:
+    """Those listed who signed, and why there is none where more can be said than that."""
+    listed = signers.signers if signers else ()
+    if envelope.material is None:
+        return [one for one in listed if _has_signed(one, envelope)], ""
+    if signers is None or not signers.trusted_root:
+        return [], f"it is a bundle of Sigstore's, and {FILE_NAME} has no trusted_root to check it by"
+    signed = Signed(envelope.payload, envelope.signed_bytes, envelope.signatures[0].signature)
+    try:
+        identity = identity_of(envelope.material, signed, signers.trusted_root)
+    except InputError as error:
+        return [], f"{SIGNATURE}: {error}"
+    found = [one for one in listed if (one.identity, one.issuer) == (identity.name, identity.issuer)]
+    return found, f"{identity.name} (by {identity.issuer}), who signed it, is not listed in {FILE_NAME}"
+
+
 def _has_signed(signer: Signer, envelope: Envelope) -> bool:
-    return any(
-        is_signed(signer.public_key, envelope.signed_bytes, one.signature, named=f"{FILE_NAME}: {signer.name}")
-        for one in envelope.signatures
+    named = f"{FILE_NAME}: {signer.name}"
+    return signer.public_key is not None and any(
+        is_signed(signer.public_key, envelope.signed_bytes, one.signature, named=named) for one in envelope.signatures
     )

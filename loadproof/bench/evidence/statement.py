@@ -10,11 +10,12 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from loadproof.bench.document import Summary, as_json
+from loadproof.bench.evidence.bundle import MEDIA_TYPES
 from loadproof.bench.evidence.places import EVIDENCE
 from loadproof.bench.evidence.store import Row, StoredRun, part_of
 from loadproof.errors import InputError
@@ -43,6 +44,7 @@ class Envelope:
 
     payload: bytes
     signatures: tuple[Signature, ...]
+    material: Mapping[str, Any] | None = None  # of a Sigstore bundle: by what its one signature is checked
 
     @property
     def signed_bytes(self) -> bytes:
@@ -69,14 +71,18 @@ def read_envelope(content: bytes) -> Envelope:
     if len(content) > MOST_BYTES:
         raise InputError(f"{len(content):,} bytes are too many to be a signature")
     try:
-        document = orjson.loads(content)
+        document, material = orjson.loads(content), None
+        if document.get("mediaType") in MEDIA_TYPES:
+            document, material = document["dsseEnvelope"], dict(document["verificationMaterial"])
         if document["payloadType"] != PAYLOAD_TYPE:
             raise InputError(f"its payload is no {PAYLOAD_TYPE}")
         rows = document["signatures"]
         if len(rows) > MOST_SIGNATURES:
             raise InputError(f"{len(rows):,} signatures, at most {MOST_SIGNATURES} are read")
         signatures = tuple(Signature(str(row.get("keyid", "")), _decoded(row["sig"])) for row in rows)
-        return Envelope(_decoded(document["payload"]), signatures)
+        if material is not None and len(signatures) != 1:
+            raise InputError(f"a bundle has one signature, found {len(signatures)}")
+        return Envelope(_decoded(document["payload"]), signatures, material)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, binascii.Error, ValueError) as error:
         raise InputError(f"no DSSE envelope ({type(error).__name__})") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from loadproof.bench.evidence.keys import SigningKey, signing_key
 from loadproof.bench.evidence.moved import held_against, read_traffic
 from loadproof.bench.evidence.places import place_of, places_of
 from loadproof.bench.evidence.repeats import kept_with
-from loadproof.bench.evidence.standing import sign_run, standing_of
+from loadproof.bench.evidence.standing import sign_run, standing_of, statement_to_sign
 from loadproof.bench.evidence.status import proof_of, status_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.cli.attempts import Complaints
@@ -185,6 +186,18 @@ def sign(
         if attempts.attempt(partial(_sign, folder, signing), None):
             say(f"{folder}: signed by {signing.keyid}")
     attempts.finish()
+    return ExitCode.OK
+
+
+@app.command()
+def statement(run: Annotated[Path, typer.Argument(help="folder of a judged run")]) -> int:
+    """Print what is signed of a run.
+
+    For another program to sign: a Sigstore bundle around exactly these bytes, kept as evidence.dsse.json beside
+    the run's files, is read like our own signatures. Each call has another nonce. Exit code: 0 · 2 a run that does
+    not fit together.
+    """
+    sys.stdout.write(statement_to_sign(run).decode())
     return ExitCode.OK
 
 

@@ -24,6 +24,7 @@ from moto.awslambda.models import LambdaFunction
 from loadproof.localcloud.queue import packages, worker
 from loadproof.localcloud.queue.output import Heard, follow
 from loadproof.localcloud.scratch import scratch_folder
+from loadproof.localcloud.seal.calls import CALLER
 from loadproof.walls import sandbox
 from loadproof.wire.documents import Document, Json
 
@@ -269,6 +270,7 @@ class Functions:
             "AWS_LAMBDA_LOG_STREAM_NAME": f"local/[$LATEST]{uuid.uuid4().hex}",
             "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
             "AWS_EXECUTION_ENV": "AWS_Lambda_python",
+            CALLER: spec.name[:50],  # SDKs warn of longer ones
             "_HANDLER": spec.handler,
         }
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from loadproof.localcloud.seal import calls
 from loadproof.localcloud.seal.canonical import Request
 from loadproof.localcloud.seal.errors import SealError, refusal
 from loadproof.localcloud.seal.signature import Verifier
@@ -76,6 +77,8 @@ class Gate:
         except SealError as error:
             log.info("not let in: %s %.200s: %s: %s", request.method, request.raw_path, error.code, error.message)
             return refusal(request, error)
+        if calls.WANTED:
+            calls.note(request, body)
         return await handler(request)
 
 

@@ -12,6 +12,9 @@ from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import accelerators_per_copy
 
 MOST_COUNT: Final = 2**31 - 1
+MOST_REQUESTS: Final = 1_000_000  # of a level: three hours at a hundred a second
+MOST_SPREAD: Final = 5.0  # a standard deviation, of the mean: beyond, nearly every draw is cut to min or max
+MOST_NGRAM_TOKENS: Final = 64  # no prompt repeats more by chance, and servers look for three to ten
 LEAST_PREFILL_TOKENS: Final = 32
 LEAST_SETTINGS: Final = {"payload_limit_bytes": 1024, "model_loading_timeout_s": 30}  # one prompt; Python starting
 
@@ -122,3 +125,50 @@ def part_above_whole(subject: Subject) -> Iterator[Found]:
             if whole is not None and bound is not None and bound > whole:
                 found = f"{bound:g} ms for a part of the {whole:g} ms that the whole may take"
                 yield Found(("objectives", f"{part}_{percentile}_ms"), found, f"lower it below {whole:g}")
+
+
+@rule(
+    "LP248",
+    "Number that nobody means",
+    reason="A million requests take three hours at a hundred a second; a standard deviation of many means leaves "
+    "little but the ends of the range; a host without a request to send costs all the same.",
+    mend="Write what was meant: most such numbers have a slipped unit or a zero too many.",
+)
+def number_nobody_means(subject: Subject) -> Iterator[Found]:
+    benchmark, workload = subject.profile.benchmark, subject.profile.workload
+    for name in ("requests_per_level", "requests_at_objectives", "warmup_requests"):
+        count = getattr(benchmark, name)
+        if count is not None and count > MOST_REQUESTS:
+            found = f"{count:,} requests at one level"
+            yield Found(("benchmark", name), found, f"write at most {MOST_REQUESTS:,}")
+    for name in ("input_tokens", "output_tokens"):
+        tokens = getattr(workload, name)
+        mean, spread = getattr(tokens, "mean", None), getattr(tokens, "stddev", None)
+        if mean and spread and spread > MOST_SPREAD * mean:
+            found = f"a spread of {spread:g} tokens around a mean of {mean:g}"
+            yield Found(("workload", name, "stddev"), found, f"write at most {MOST_SPREAD * mean:g}")
+    if benchmark.concurrency and benchmark.hosts > max(benchmark.concurrency):
+        found = f"{benchmark.hosts} hosts for {max(benchmark.concurrency)} requests in flight"
+        yield Found(("benchmark", "hosts"), found, f"write at most {max(benchmark.concurrency)}")
+
+
+@component_rule(
+    "LP249",
+    "Setting that costs and gives nothing",
+    reason="A copy for less than one request waits most of its time; an n-gram of a whole prompt is never found again.",
+    mend="Write what was meant, or leave it out.",
+)
+def costs_for_nothing(placed: Placed) -> Iterator[Found]:
+    policies = placed.component.scaling.policies if placed.component.scaling else ()
+    for at, policy in enumerate(policies):
+        target = getattr(policy, "target", None)
+        per_request = getattr(policy, "metric", "") == "concurrent_requests_per_copy"
+        if per_request and not isinstance(target, str) and target is not None and target < 1:
+            yield Found(
+                placed.at("scaling", "policies", at, "target"), f"a copy for {target:g} requests", "write at least 1"
+            )
+    speculative = getattr(placed.component.container, "speculative", None)
+    longest = getattr(speculative, "longest_ngram_tokens", None)
+    if longest is not None and longest > MOST_NGRAM_TOKENS:
+        place = placed.at("container", "speculative", "longest_ngram_tokens")
+        yield Found(place, f"{longest} tokens in a row", f"write at most {MOST_NGRAM_TOKENS}")
