@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
@@ -126,6 +127,7 @@ def aws_client(
     Raises InputError for a URL that is none, CouldNotRunError.
     """
     try:
+        _ = urlsplit(endpoint_url or "").port  # ValueError for a port that is none
         session = session or boto3.Session(region_name=region)
         here = endpoint_url is not None and is_loopback(endpoint_url)
         config = Config(
