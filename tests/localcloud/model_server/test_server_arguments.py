@@ -1,10 +1,12 @@
 """What servers stop at before they load a weight: each case is one that a server's own source refuses.
 
 Sources: vllm/config (world size, heads, max_model_len, dtype, LoRA ranks, AWQ's config file), text-generation-inference
-launcher/src/main.rs (token limits, both names of the input's limit, quantizations), djl-serving release notes (lmi-dist).
+launcher/src/main.rs (token limits, both names of the input's limit, quantizations), djl-serving releases (lmi-dist).
 """
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -66,9 +68,8 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
 )
 def test_what_a_server_stops_at(image: str, variables: dict[str, str], says: str) -> None:
     """Its words are those of the server."""
-    with pytest.raises(CannotStartError, match="(?s).*") as caught:
+    with pytest.raises(CannotStartError, match=re.escape(says)):
         started(image, variables)
-    assert says in str(caught.value)
 
 
 def test_a_t4_has_no_bfloat16() -> None:
