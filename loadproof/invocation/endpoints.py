@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.aws_errors import BotoCoreError, ClientError, NoCredentialsError, UnreachedError
@@ -132,6 +133,7 @@ def aws_client(
     Raises InputError for a URL that is none, CouldNotRunError.
     """
     try:
+        _ = urlsplit(endpoint_url or "").port  # ValueError for a port that is none
         session = session or aws_session(region)
         here = endpoint_url is not None and is_loopback(endpoint_url)
         config = sdk("botocore.config").Config(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
 from typing import Any
 
 import moto.awslambda.models
@@ -46,6 +47,21 @@ def install(functions: Functions, sqs: SqsService) -> None:
             found += [{"Arn": arn, "CodeSize": 1}] if packages.is_provided(arn) else layers_of(self, [arn])
         return found
 
+    invoke_of = function_class.invoke
+
+    def invoke(self: LambdaFunction, body: str, asked: Any, answered: Any) -> str | bytes:
+        """With what AWS says beside the answer. An event is answered by nothing, and a dry run runs nothing."""
+        kind = asked.get("x-amz-invocation-type", "RequestResponse")
+        payload = "" if kind == "DryRun" else invoke_of(self, body, asked, answered)
+        failed = answered.pop("x-amz-function-error", None)
+        if kind != "RequestResponse":
+            return ""
+        answered["x-amz-executed-version"] = str(self.version)
+        if failed is not None:
+            answered["x-amz-function-error"] = "Unhandled"
+        return payload
+
+    function_class.invoke = invoke
     function_class._get_layers_data = layers_data
     function_class._invoke_lambda = _invoke_lambda
 
@@ -121,5 +137,6 @@ def _invoke_lambda(self: LambdaFunction, event: Json = None) -> tuple[str, bool,
     event = json.loads(event) if isinstance(event, str) else event
     result = _functions.invoke(self, event)
     if result.error is not None:
-        return json.dumps(result.error), True, str(result.error.get("errorMessage", ""))
+        raised = {"requestId": str(uuid.uuid4())} if "stackTrace" in result.error else {}
+        return json.dumps({**result.error, **raised}), True, str(result.error.get("errorMessage", ""))
     return json.dumps(result.value), False, ""

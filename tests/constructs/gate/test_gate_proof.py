@@ -81,7 +81,8 @@ def test_a_component_is_what_was_deployed() -> None:
         "component chat-main is Failed (no room)",
         "component chat-main runs model model-1, not model-2 (no room)",
         "component chat-main runs server:1, not server:2",
-        "component chat-main has 5 copies, not 1 to 4",
+        "component chat-main has 5 copies, not 1 to 4; run `aws sagemaker update-inference-component-runtime-config "
+        "--inference-component-name chat-main --desired-runtime-config CopyCount=4` and deploy again",
     ]
 
 
@@ -90,7 +91,9 @@ def test_a_plain_variants_instances_and_image_are_looked_at() -> None:
     planned = {"Name": "AllTraffic", "Image": "server:3", "Fewest": "2", "Most": "2"}
     given = {"EndpointName": "chat", "EndpointConfigName": "config-2", "Variants": [planned]}
     assert list(handler.of_endpoint(ENDPOINT, given)) == [
-        "variant AllTraffic has 1 instances, not 2",
+        "variant AllTraffic has 1 instances, not 2; run `aws sagemaker update-endpoint-weights-and-capacities "
+        "--endpoint-name chat --desired-weights-and-capacities VariantName=AllTraffic,DesiredInstanceCount=2` "
+        "and deploy again",
         "variant AllTraffic runs server:2, not server:3",
     ]
 
@@ -113,7 +116,8 @@ def test_a_count_that_nothing_scales_is_told_at_once(monkeypatch: pytest.MonkeyP
     """Fewest and most are the same where there is no scaling."""
     monkeypatch.delattr(handler.time, "sleep")
     fixed = GIVEN | {"Components": [PLANNED | {"Fewest": "1", "Most": "1"}]}
-    assert handler.settled(SageMaker((ENDPOINT, COMPONENT)), fixed) == ["component chat-main has 2 copies, not 1"]
+    (wrong,) = handler.settled(SageMaker((ENDPOINT, COMPONENT)), fixed)
+    assert wrong.startswith("component chat-main has 2 copies, not 1; run ")
 
 
 VARIANT: dict[str, Any] = {

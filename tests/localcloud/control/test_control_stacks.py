@@ -467,7 +467,7 @@ def _consumer(
             "Queue visibility timeout: 10 seconds is less than Function timeout: 30 seconds",
         ),
         ("wide", _consumer(source={"BatchSize": 11}), "Maximum batch window in seconds must be greater than 0"),
-        ("slow", _consumer(function={"Timeout": 901}), "at most 900 seconds"),
+        ("slow", _consumer(function={"Timeout": 901}), "maximum of 900"),
         ("node", _consumer(function={"Runtime": "nodejs22.x"}), "runs Python functions only"),
         ("own-region", _consumer(function={"Environment": {"Variables": {"AWS_REGION": "x"}}}), "reserved keys"),
         ("full", _consumer(function={"Environment": {"Variables": {"LONG": "x" * 4093}}}), "4 KB"),
@@ -484,7 +484,7 @@ def _consumer(
         (
             "odd-period",
             {"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {**_ALARM, "Period": 45}}}},
-            "multiple of 60, found 45",
+            "45 is not one of [10, 30, 60]",
         ),
         (
             "eager",
@@ -530,4 +530,4 @@ def test_a_transform_is_refused_as_not_provided(aws: Callable[[str], Any]) -> No
             StackName="transformed", TemplateBody=body, Capabilities=["CAPABILITY_AUTO_EXPAND"]
         )
     assert caught.value.response["Error"]["Code"] == "UnsupportedOperation"
-    assert "Transform" in caught.value.response["Error"]["Message"]
+    assert "transform AWS::LanguageExtensions" in caught.value.response["Error"]["Message"]

@@ -68,7 +68,7 @@ def test_functions(expression: Any, value: Any) -> None:
         ("Resources: {A: {Type: x, Properties: {P: !Length [B]}}}", "Encountered unsupported function: Fn::Length"),
         ("Resources: {A: {Type: x, Properties: {P: !Cidr [10.0.0.0/8]}}}", "requires two or three parameters"),
         ("Resources: {A: {Type: x, Properties: {P: !Cidr [10.0.0.0/8, 257, 8]}}}", "takes 1 to 256, found 257"),
-        ("Resources: {Fn::ForEach::Q: [N, [a], {'Q${N}': {Type: x}}]}", "needs the transform AWS::LanguageExtensions"),
+        ("Resources: {Fn::ForEach::Q: [N, [a], {'Q${N}': {Type: x}}]}", "is non alphanumeric"),
         (
             "Resources: {A: {Type: x, DependsOn: B}, B: {Type: x, Properties: {P: !GetAtt A.Arn}}}",
             "Circular dependency between resources: [A, B]",

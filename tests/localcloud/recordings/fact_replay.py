@@ -81,6 +81,18 @@ class Given:
         self._client("s3").create_bucket(Bucket=self["name"])
         return str(self["name"])
 
+    def _make_table(self) -> str:
+        self._client("dynamodb").create_table(
+            TableName=self["name"],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        return str(self["name"])
+
+    def _make_vpc(self) -> str:
+        return str(self._client("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"])
+
     def _make_key(self) -> str:
         return str(self._client("kms").create_key()["KeyMetadata"]["KeyId"])
 

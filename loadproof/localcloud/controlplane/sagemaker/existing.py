@@ -10,9 +10,10 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.account.networks import security_groups, subnets
 from loadproof.localcloud.controlplane.sagemaker.store import refuse
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 
 _IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[\w-]+)\.amazonaws\.com(\.cn)?/")
+_MODEL_ID_TAG = "loadproof:model-id"
 _DATA = re.compile(r"s3://(?P<bucket>[^/]+)/(?P<key>.+)")
 
 
@@ -21,8 +22,8 @@ def check_existing(caller: Caller, params: Params) -> None:
     for container in _containers(params):
         _check_image(caller, container.get("Image", ""))
         _check_data(caller, container.get("ModelDataUrl", ""))
-        source = (container.get("ModelDataSource") or {}).get("S3DataSource") or {}
-        _check_data(caller, source.get("S3Uri", ""), prefix=source.get("S3DataType") == "S3Prefix")
+        if not any(tag["Key"] == _MODEL_ID_TAG for tag in params.get("Tags") or ()):
+            _check_source(caller, container)
     check_network(caller, params.get("VpcConfig") or {})
 
 
@@ -46,6 +47,21 @@ def _check_image(caller: Caller, image: str) -> None:
             f"Requested image {image} is of region {named['region']}: images must be in the same region as the model, "
             f"{caller.region}."
         )
+
+
+def missing_weights(caller: Caller, properties: Params) -> str | None:
+    """What a stack event says of weights that are not there: the twin needs none where a tag names the model."""
+    try:
+        for container in _containers(properties):
+            _check_source(caller, container)
+    except AwsError as error:
+        return f"AWS would refuse this: {error.message}"
+    return None
+
+
+def _check_source(caller: Caller, container: Mapping[str, Any]) -> None:
+    source = (container.get("ModelDataSource") or {}).get("S3DataSource") or {}
+    _check_data(caller, source.get("S3Uri", ""), prefix=source.get("S3DataType") == "S3Prefix")
 
 
 def _check_data(caller: Caller, url: str, *, prefix: bool = False) -> None:

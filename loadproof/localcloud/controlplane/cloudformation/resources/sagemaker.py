@@ -14,6 +14,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_rows,
     tagged,
 )
+from loadproof.localcloud.controlplane.sagemaker.existing import missing_weights
 from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.wire.documents import Document
 
@@ -32,7 +33,12 @@ class _SageMakerType(ResourceType):
         arn = work.call_sagemaker(f"Create{self.noun}", **request, **tagged(work, properties))[f"{self.noun}Arn"]
         if self.waits:
             self._wait(work, arn, name, "Creating")
-        return Made(arn, self._attributes(work, arn, name), missing_images(work.caller, properties))
+        return Made(arn, self._attributes(work, arn, name), self._doubts(work, properties))
+
+    def _doubts(self, work: Work, properties: Properties) -> str | None:
+        """What AWS would refuse of it and this cloud takes."""
+        said = (missing_images(work.caller, properties), missing_weights(work.caller, properties))
+        return " ".join(one for one in said if one is not None) or None
 
     def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         name = self._exact_name(work, physical_id)

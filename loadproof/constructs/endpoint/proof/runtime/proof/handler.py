@@ -73,7 +73,11 @@ def of_endpoint(found: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
         )
     for planned in given.get("Variants", []):
         images = [image["SpecifiedImage"] for image in variant(found, planned).get("DeployedImages", [])]
-        yield from counted(f"variant {planned['Name']}", "instances", instances(found, planned), planned)
+        mend = (
+            f"update-endpoint-weights-and-capacities --endpoint-name {name} "
+            f"--desired-weights-and-capacities VariantName={planned['Name']},DesiredInstanceCount="
+        )
+        yield from counted(f"variant {planned['Name']}", "instances", instances(found, planned), planned, mend)
         if images and images != [planned["Image"]]:
             yield f"variant {planned['Name']} runs {', '.join(images)}, not {planned['Image']}"
 
@@ -89,7 +93,12 @@ def of_component(found: dict[str, Any], planned: dict[str, Any]) -> Iterator[str
     if image and planned.get("Image") and image != planned["Image"]:
         yield f"component {name} runs {image}, not {planned['Image']}"
     if "Fewest" in planned:
-        yield from counted(f"component {name}", "copies", found["RuntimeConfig"]["CurrentCopyCount"], planned)
+        copies = found["RuntimeConfig"]["CurrentCopyCount"]
+        mend = (
+            f"update-inference-component-runtime-config --inference-component-name {name} "
+            "--desired-runtime-config CopyCount="
+        )
+        yield from counted(f"component {name}", "copies", copies, planned, mend)
 
 
 def variant(endpoint: dict[str, Any], planned: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +122,10 @@ def outside(count: int, planned: dict[str, Any]) -> bool:
     return "Fewest" in planned and not int(planned["Fewest"]) <= count <= int(planned["Most"])
 
 
-def counted(what: str, unit: str, count: int, planned: dict[str, Any]) -> Iterator[str]:
+def counted(what: str, unit: str, count: int, planned: dict[str, Any], mend: str) -> Iterator[str]:
+    """A rollback puts back what a template says, which a count that somebody set by hand is not."""
     if outside(count, planned):
-        fewest, most = planned["Fewest"], planned["Most"]
-        yield f"{what} has {count} {unit}, not {fewest if fewest == most else f'{fewest} to {most}'}"
+        fewest, most = int(planned["Fewest"]), int(planned["Most"])
+        wanted = fewest if fewest == most else f"{fewest} to {most}"
+        nearest = min(max(count, fewest), most)
+        yield f"{what} has {count} {unit}, not {wanted}; run `aws sagemaker {mend}{nearest}` and deploy again"

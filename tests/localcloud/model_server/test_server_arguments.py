@@ -1,0 +1,102 @@
+"""What servers stop at before they load a weight: each case is one that a server's own source refuses.
+
+Sources: vllm/config (world size, heads, max_model_len, dtype, LoRA ranks, AWQ's config file), text-generation-inference
+launcher/src/main.rs (token limits, both names of the input's limit, quantizations), djl-serving releases (lmi-dist).
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from loadproof.localcloud.directory import ContainerView
+from loadproof.localcloud.model_server.contract import Place
+from loadproof.localcloud.model_server.named import with_model
+from loadproof.localcloud.model_server.start import CannotStartError, twin_deployment
+
+REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
+TGI = f"{REGISTRY}/huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04"
+LMI = f"{REGISTRY}/djl-inference:0.36.0-lmi27.0.0-cu130"
+VLLM = f"{REGISTRY}/vllm:0.29.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+SGLANG = f"{REGISTRY}/sglang:0.5.19-gpu-py312-cu130-ubuntu24.04-sagemaker"
+MODEL = "Qwen/Qwen3-8B"  # 32 attention heads, 8 key-value heads, 40,960 positions
+HOSTS = {TGI: "al2-ami-sagemaker-inference-gpu-3-1"}
+NEWEST = "al2023-ami-sagemaker-inference-gpu-4-1"
+
+
+def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.12xlarge") -> None:
+    """Four L4, all of them one copy's. Raises CannotStartError."""
+    named = {"SM_SGLANG_MODEL_PATH": MODEL} if image == SGLANG else {"HF_MODEL_ID": MODEL}
+    view = ContainerView(image, {**named, **variables}, None, {}, ami_version=HOSTS.get(image, NEWEST))
+    twin_deployment(with_model(view, lambda s3_uri: None), Place(instance_type, 4))
+
+
+@pytest.mark.parametrize(
+    ("image", "variables", "says"),
+    [
+        (VLLM, {"SM_VLLM_TENSOR_PARALLEL_SIZE": "8"}, "World size (8) is larger than the number of available GPUs (4)"),
+        (VLLM, {"SM_VLLM_TENSOR_PARALLEL_SIZE": "4", "SM_VLLM_PIPELINE_PARALLEL_SIZE": "2"}, "World size (8)"),
+        (LMI, {"OPTION_TENSOR_PARALLEL_DEGREE": "8"}, "World size (8)"),
+        (SGLANG, {"SM_SGLANG_TP_SIZE": "8"}, "World size (8)"),
+        (TGI, {"SM_NUM_GPUS": "8"}, "World size (8)"),
+        (
+            VLLM,
+            {"SM_VLLM_TENSOR_PARALLEL_SIZE": "3"},
+            "attention heads (32) must be divisible by tensor parallel size (3)",
+        ),
+        (
+            VLLM,
+            {"SM_VLLM_MAX_MODEL_LEN": "40961"},
+            "greater than the derived max_model_len (max_position_embeddings=40960",
+        ),
+        (LMI, {"OPTION_MAX_MODEL_LEN": "262144"}, "max_position_embeddings=40960"),
+        (VLLM, {"SM_VLLM_DTYPE": "int8"}, "invalid value 'int8'"),
+        (LMI, {"OPTION_DTYPE": "fp17"}, "invalid value 'fp17'"),
+        (VLLM, {"SM_VLLM_QUANTIZATION": "awq"}, "Cannot find the config file for awq"),
+        (
+            VLLM,
+            {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "7"},
+            "max_lora_rank (7) must be one of 1, 8, 16",
+        ),
+        (VLLM, {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "64", "SM_VLLM_MAX_NUM_SEQS": "256"}, "fewer than max_num_seqs 256"),
+        (LMI, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
+        (TGI, {"MAX_INPUT_TOKENS": "4096", "MAX_TOTAL_TOKENS": "4096"}, "leaves no room past max_input_tokens"),
+        (TGI, {"MAX_INPUT_TOKENS": "4000", "MAX_INPUT_LENGTH": "3000"}, "Both `max_input_tokens` (4000)"),
+        (TGI, {"HF_MODEL_QUANTIZE": "int3"}, "invalid value 'int3' for '--quantize"),
+    ],
+)
+def test_what_a_server_stops_at(image: str, variables: dict[str, str], says: str) -> None:
+    """Its words are those of the server."""
+    with pytest.raises(CannotStartError, match=re.escape(says)):
+        started(image, variables)
+
+
+def test_a_t4_has_no_bfloat16() -> None:
+    """vllm/platforms/cuda.py, `check_if_supports_dtype`: capability 8.0 and later."""
+    with pytest.raises(CannotStartError, match=r"T4 GPU has compute capability 7\.5"):
+        started(VLLM, {"SM_VLLM_DTYPE": "bfloat16", "SM_VLLM_MAX_MODEL_LEN": "2048"}, "ml.g4dn.12xlarge")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"SM_VLLM_TENSOR_PARALLEL_SIZE": "4"},
+        {"SM_VLLM_MAX_MODEL_LEN": "65536", "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"},
+        {
+            "SM_VLLM_MAX_MODEL_LEN": "65536",
+            "SM_VLLM_HF_OVERRIDES": '{"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}',
+        },
+        {"SM_VLLM_QUANTIZATION": "fp8"},
+        {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "64"},
+        {"SM_VLLM_DTYPE": "half"},
+    ],
+)
+def test_what_it_starts_with(variables: dict[str, str]) -> None:
+    """fp8 is made while loading, a longer context where somebody says that it is meant."""
+    started(VLLM, variables)
+
+
+def test_fields_of_the_other_kind_of_batching_are_ignored_and_stop_nothing() -> None:
+    """LMI takes SERVING_BATCH_SIZE beside a rolling batch, and makes nothing of it."""
+    started(LMI, {"OPTION_ROLLING_BATCH": "vllm", "SERVING_BATCH_SIZE": "8"})
