@@ -254,12 +254,12 @@ def test_the_run_lasts_as_long_as_its_levels() -> None:
 
 
 def test_what_it_costs_is_held_to_a_share() -> None:
-    """Once more was spent than the share of the client's CPU allows, a line comes every two seconds, and no verdict."""
+    """Once more was spent than the share of the client's CPU allows, a line comes every four seconds, no verdict."""
     it = Fixture(share=1e-9)
     for tenth in range(1, 101):
         it.at(tenth / 10, answer(tenth))
     shown = [line for line in it.lines if isinstance(line, Progress)]
-    assert len(shown) == 5 and not [line for line in it.lines if not isinstance(line, Progress)]
+    assert len(shown) == 3 and not [line for line in it.lines if not isinstance(line, Progress)]
 
 
 def test_lines_come_four_times_a_second_at_most() -> None:

@@ -52,7 +52,7 @@ HOSTILE: dict[str, tuple[bytes, bytes, str]] = {
 @contextmanager
 def flooding(first: bytes, then: bytes) -> Iterator[int]:
     """The port of a server that answers every connection with `first` and `then` without end."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
 
     def flood(connection: socket.socket) -> None:
         with connection:
@@ -78,23 +78,23 @@ def flooding(first: bytes, then: bytes) -> Iterator[int]:
         listener.close()
 
 
-CLIENT = f"""
+CLIENT = """
 import asyncio, json, resource, sys
 from loadproof.invocation import GenerationRequest, HttpTransport, Invoker, SageMakerTransport, codec_for
 from loadproof.invocation.credentials import fixed
 from loadproof.invocation.sigv4 import Credentials
 
 async def main(port, framed, stream):
-    url = f"http://127.0.0.1:{{port}}"
+    url = f"http://127.0.0.1:{port}"
     keys = fixed(Credentials("AKID", "secret", "token"))
     transport = HttpTransport(url + "/invocations")
     if framed:
         transport = SageMakerTransport("ep", region="eu-west-1", credentials=keys, endpoint_url=url)
     invoker = Invoker(transport, codec_for("tgi"))
     request = GenerationRequest("Once", 64, stream=stream)
-    done = await asyncio.gather(*(invoker.invoke(request) for _ in range({AT_ONCE})))
+    done = await asyncio.gather(*(invoker.invoke(request) for _ in range(int(sys.argv[4]))))
     await invoker.close()
-    print(json.dumps([peak_mb(), sorted({{one.outcome.code for one in done}})]))
+    print(json.dumps([peak_mb(), sorted({one.outcome.code for one in done})]))
 
 def peak_mb():
     if sys.platform != "linux":
@@ -106,10 +106,11 @@ asyncio.run(main(int(sys.argv[1]), sys.argv[2] == "framed", sys.argv[3] == "stre
 """
 
 
-def taken(port: int, *, framed: bool, stream: bool = True) -> tuple[float, list[str]]:
-    """Peak memory in MB of a client with 32 requests in flight, and the codes they ended with."""
-    command = [sys.executable, "-c", CLIENT, str(port), "framed" if framed else "bare", "stream" if stream else "whole"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
+def taken(port: int, *, framed: bool, stream: bool = True, at_once: int = AT_ONCE) -> tuple[float, list[str]]:
+    """Peak memory in MB of a client with so many requests in flight, and the codes they ended with."""
+    how = ["framed" if framed else "bare", "stream" if stream else "whole", str(at_once)]
+    command = [sys.executable, "-c", CLIENT, str(port), *how]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     peak_mb, codes = json.loads(done.stdout)
     return peak_mb, codes
 

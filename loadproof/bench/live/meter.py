@@ -24,7 +24,7 @@ CPU_OVER_S = 1.0
 VERDICT_S = 5.0  # between two verdicts so far, at least
 RECENT_REQUESTS = 500
 MOST_SHARE = 0.005  # of the client's CPU: for lines, and as much again for verdicts
-LONGEST_QUIET_S = 2.0  # a client that does little is heard of all the same
+LONGEST_QUIET_S = 4.0  # a client that does little is heard of all the same
 
 _SHOWN = 5  # steps to a bucket of the histogram that is told
 _STEP = math.log(BUCKET_GROWTH) / _SHOWN

@@ -44,8 +44,9 @@ class EventDecoder(StreamDecoder):
                 event = loads(payload) if len(payload) <= PLAIN_BYTES else None
             except orjson.JSONDecodeError:
                 break
-            if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
-                break  # those are for `load_object` and `refuse_error`
+            # What is no object and what is an error are for `load_object` and `refuse_error`.
+            if type(event) is not dict or event.get("error") or event.get("object") == "error":
+                break
             text = usual_text(event)
             if text is None:
                 break
