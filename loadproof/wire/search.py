@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import ceil, hypot, log, sqrt
 from typing import Final, NamedTuple
 
-_START, _SMALL = 4, 8
+_START: Final = 4
 _WORTH: Final = 0.1  # n is better than m if it brings more than (n / m)^0.1 times as much: twice as many, 7% more
 _KEEPS_UP: Final = 0.6  # twice as many bring 1.5 times as much: go on doubling
 _FINE: Final = 1.22  # neighbors nearer than that are not told apart
@@ -285,8 +285,7 @@ class Search:
         grew = self._ramping if below is None else surely > 2 * _WORTH
         room = number < min(self._most, allowed) and (home.waiting <= 0.2 * number or grew)
         if self._ramping and above is None and keeps_up >= _KEEPS_UP - doubt and room:
-            # What is in flight cannot be called back, and where samples take long, few steps count.
-            return round((2 if keeps_up > 0.9 and (home.error > _STEADY or number < _SMALL) else 1.5) * number)
+            return round((2 if keeps_up > 0.9 else 1.5) * number)
         if self._ramping:  # its samples were short, and many answers had just begun
             self._ramping = False
             for one in self._samples:

@@ -23,10 +23,10 @@ def test_slots_that_slow_each_other_down_are_kept_idle() -> None:
 
 
 def test_slots_that_are_all_worth_it_are_all_used() -> None:
-    """16 slots on a server that serves 64 as fast as one: at least 90% of what 16 bring that never ask."""
+    """16 slots on a server that serves 64 as fast as one: trying fewer costs at most 15% in the first two minutes."""
     shape, work = Shape("wide", token_s=0.02, slots=64), work_of(700, (80, 400), (60, 220), 32)
     steered, free = (ConsumerFleet(shape, work, 16, steered=one).complete() for one in (True, False))
-    assert steered.tokens_per_s >= 0.9 * free.tokens_per_s
+    assert steered.tokens_per_s >= 0.85 * free.tokens_per_s
 
 
 def test_what_streams_bring_is_counted_in_time_and_parts() -> None:

@@ -34,7 +34,7 @@ class SageMakerModel:
         self._target = {"EndpointName": endpoint} | ({"InferenceComponentName": component} if component else {})
         self._payload = payload_of(protocol)
 
-    def answer(self, request: Document, *, deadline_s: float, heard: Heard) -> Document:
+    def answer(self, request: Document, *, deadline_s: float, heard: Heard = lambda parts: None) -> Document:
         """The whole answer (docs/buffer.md); `heard` is told how many events came with each part.
 
         Raises ModelFailure, CutOffError, and whatever broke.
@@ -59,7 +59,7 @@ class ConverseModel:
         self._clock = clock
         self._model_id = model_id
 
-    def answer(self, request: Document, *, deadline_s: float, heard: Heard) -> Document:
+    def answer(self, request: Document, *, deadline_s: float, heard: Heard = lambda parts: None) -> Document:
         """As SageMakerModel.answer; a request that botocore refuses is poison."""
         arguments = converse_request(request) | {"modelId": self._model_id}
         response = self._runtime.converse_stream(**arguments)

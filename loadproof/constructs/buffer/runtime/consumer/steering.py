@@ -96,7 +96,11 @@ class Steering:
             self._search = Search(self._slots, start=max(1, round(top * self._slots)))
             self._seen, self._more = None, 1.0
         number = self._search.limit
-        self._look(record.traffic, now_s, min(number, max(1, int(refused * self._slots))))
+        if refused * self._slots < number:  # refusals say how many; what is slower or quicker then is theirs
+            self._search.idle()
+            self._seen, self._more = None, 1.0
+        else:
+            self._look(record.traffic, now_s, number)
         if self._search.limit != number:
             self._seen = None  # what comes now is of both numbers
         elif silent_s < _AGAIN_S:
@@ -113,13 +117,13 @@ class Steering:
         if now_s - began_s < _LOOK_S:
             return
         self._seen, news = (now_s, traffic), traffic.since(before)
-        if news.busy_ms <= 0 or min(news.parts, news.silent_ms, news.ended) < 0:  # an old copy of the record
+        if min(news) < 0:  # an old copy of the record
             return
         assert self._search is not None
         busy_s, taken_s = news.busy_ms / 1000, now_s - began_s
         in_flight = busy_s / taken_s
-        gain = 1.0 if in_flight < _ALMOST * number else _GAIN
-        self._more = min(self._slots / number, max(_LEAST, self._more * min(1.5, number / in_flight) ** gain))
+        gain, most = (1.0 if in_flight < _ALMOST * number else _GAIN), self._slots / number
+        self._more = min(most, max(_LEAST, self._more * (number / max(0.1, in_flight)) ** gain))
         self._received += news.parts
         self._busy_s += busy_s
         self._answers += news.ended
