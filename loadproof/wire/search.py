@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil, log, sqrt
+from math import ceil, hypot, log, sqrt
 from typing import Final, NamedTuple
 
 _START: Final = 4
@@ -21,13 +21,14 @@ _WORTH: Final = 0.1  # n is better than m if it brings more than (n / m)^0.1 tim
 _KEEPS_UP: Final = 0.6  # twice as many bring 1.5 times as much: go on doubling
 _FINE: Final = 1.22  # neighbors nearer than that are not told apart
 _COARSE: Final = 1.55  # where samples scatter
-_STEP: Final = 1.25
+_STEP, _LONG_STEP = 1.25, 1.5  # the longer one where the last step was right, or samples scatter
 _ALIKE: Final = 0.08
 _MOVED: Final = 1.33  # throughput at one number changed by that: the server is another one now
 _SHORTEST_S, _SHORT_S, _LONGEST_S, _PARTS, _OF_ELAPSED, _LONGEST_TIMES = 0.25, 4.0, 12.0, 10, 0.05, 3.0
 _STEADY: Final = 0.15  # prompts that are worked on now and then make more than that of a short sample's error
 _LONG_PROMPT: Final = 12.0  # parts' times that a first one takes: what prompts cost shows only over whole answers
-_SCATTERED: Final = 0.04  # small steps would not show
+_TURNS: Final = 4.0  # a sample of so many says something, however much it scatters
+_SCATTERED, _NOISY = 0.04, 0.1  # between samples, and in one: more than that hides small steps
 _SURE: Final = 0.015  # a sample goes on until its standard error is below that, up to three times as long
 _TRUST_S: Final = 6.0
 _LONGEST_TRUST_S: Final = 30.0
@@ -60,7 +61,7 @@ class Sample:
     waiting: float
     until_s: float
     windows: int = 1  # that the rate is the mean of
-    hurried: bool = False  # seen while the number doubled: few answers had ended, so it says too much
+    hurried: bool = False  # seen while the number doubled: few answers had ended, so it may say too much
 
     @property
     def score(self) -> float:
@@ -102,7 +103,7 @@ class _Stretch:
         waiting = sum(look.waiting for look in self.marks) / looks
         if last.first_s is None:  # whole answers come in heaps: by Little's law
             rate = number * (last.answered - first.answered) / max(1e-9, last.answer_s - first.answer_s)
-            return Sample(number, rate, 0.1, 0.0, until_s)
+            return Sample(number, rate, 0.05, 0.0, until_s)
         rate = (last.received - first.received) / max(1e-3, last.arrived_s - first.arrived_s)
         return Sample(number, rate, self.error(), waiting, until_s)
 
@@ -121,16 +122,16 @@ class _Stretch:
 
 
 class Search:
-    """Finds `limit`, from 4 up, at most `most`."""
+    """Finds `limit`, from `start` up, or down where more are worth nothing; at most `most`."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, start: int = _START) -> None:
+        self._most, self._start = most, start
         self.restart()
 
     def restart(self) -> None:
         """Forget everything: the server is another one now."""
-        self.limit = min(_START, self._most)
-        self._ramping = True
+        self.limit = min(self._start, self._most)
+        self._ramping = self.limit < self._most
         self._samples: list[Sample] = []
         self._home: Sample | None = None
         self._stretch: _Stretch | None = None
@@ -138,7 +139,7 @@ class Search:
         self._seen_s = self._drained_s = 0.0
         self._last = 0
         self._trust_s = {"up": _TRUST_S, "down": _TRUST_S}
-        self._step = _STEP
+        self._steps = {"up": _STEP, "down": _STEP if self._ramping else _LONG_STEP}
         self._scatter = 0.0  # between windows at one number, as a share
         self._longer = 1.0  # windows are that much longer than usual, because they scatter
         self._odd = 0  # windows in a row whose throughput is another one than home's
@@ -183,6 +184,8 @@ class Search:
         if self._ramping:
             prompts_count = (last.first_s or 0.0) * stretch.parts > _LONG_PROMPT * taken_s
             return stretch.turns >= 1 or (stretch.error() < _STEADY and not prompts_count)
+        if taken_s < _LONGEST_S and stretch.turns < _TURNS and stretch.error() > _STEADY:  # it would say nothing
+            return False
         elapsed_s = last.now_s - (self._began_s or 0.0)
         if taken_s < self._longer * min(_SHORT_S, _OF_ELAPSED * elapsed_s):
             return False
@@ -195,7 +198,7 @@ class Search:
     def _clear(self, sample: Sample) -> bool:
         """So much better or worse than home that more of it would say the same."""
         home = self._home
-        if home is None or home.windows < 2 or abs(sample.number / home.number - 1) <= _ALIKE:
+        if home is None or home.hurried or abs(sample.number / home.number - 1) <= _ALIKE:
             return False
         apart = abs(log(max(sample.score, 1e-9) / max(home.score, 1e-9)))
         return apart > 2.5 * max(sample.error, self._scatter, _SURE)
@@ -204,6 +207,7 @@ class Search:
         """Keep what was seen. A number: throughput where we are changed by itself, go there."""
         taken_s = now_s - stretch.began.now_s
         sample = stretch.sample(now_s + _LONGEST_TRUST_S + 10 * taken_s)
+        sample.hurried = self._ramping
         self._samples = [one for one in self._samples if one is self._home or one.until_s > now_s]
         home = self._home
         if home is not None and abs(sample.number / home.number - 1) <= _ALIKE:
@@ -217,9 +221,9 @@ class Search:
         if self._better(sample, home):
             self._home = sample
             self._trust_s[side] = _TRUST_S
-            self._step = 1.5 if side == "up" else _STEP
+            self._steps = {"up": _STEP, "down": _STEP, side: _LONG_STEP}
         else:
-            self._step = _STEP
+            self._steps = {"up": _STEP, "down": _STEP}
             sample.until_s = now_s + max(self._trust_s[side], 8 * taken_s + 6 * self._drained_s)
             self._trust_s[side] = min(_LONGEST_TRUST_S, 2 * self._trust_s[side])
         return None
@@ -229,7 +233,7 @@ class Search:
         change = sample.rate / max(home.rate, 1e-9)
         if not self._ramping and home.windows > 1:
             apart = abs(log(max(change, 0.01)))
-            self._odd = self._odd + 1 if apart > max(log(_MOVED), 3 * self._scatter) else 0
+            self._odd = self._odd + 1 if apart > max(log(_MOVED), 3 * self._scatter, min(0.6, 3 * home.error)) else 0
             if self._odd > 1:
                 self._odd, self._scatter, self._longer = 0, 0.0, 1.0
                 self._home, self._samples, self._began_s = sample, [sample], now_s
@@ -242,7 +246,8 @@ class Search:
                 self._longer = min(_LONGEST_TIMES, 1.5 * self._longer)
             elif apart < 0.02:
                 self._longer = max(1.0, self._longer / 1.2)
-        weight = min(4, home.windows) if home.windows > 1 else 0  # the first one was in a hurry
+        weight = 0 if home.hurried else min(4, home.windows)
+        home.hurried = False
         home.rate = (weight * home.rate + sample.rate) / (weight + 1)
         home.windows += 1
         home.number, home.error, home.waiting, home.until_s = (
@@ -257,7 +262,7 @@ class Search:
         return None
 
     def _better(self, sample: Sample, home: Sample) -> bool:
-        if sample.number > home.number and self._scatter > _SCATTERED:  # too few cost more than too many
+        if sample.number > home.number and self._noisy:  # too few cost more than too many
             return sample.rate > home.rate
         if self._ramping and sample.error > _STEADY:  # says little: going on is cheaper than stopping too early
             return sample.rate > home.rate * (1 - sample.error)
@@ -272,16 +277,20 @@ class Search:
         above = min((one for one in self._samples if one.number > home.number), key=_number, default=None)
         keeps_up = 1.0 if below is None else log(home.rate / max(below.rate, 1e-9)) / log(home.number / below.number)
         number = round(home.number)
-        fine = _COARSE if self._scatter > _SCATTERED else _FINE
-        room = number < min(self._most, allowed) and home.waiting <= 0.2 * number
-        unclear = home.error > _STEADY
-        if self._ramping and above is None and (keeps_up >= _KEEPS_UP or unclear) and room:
+        fine = _COARSE if self._noisy else _FINE
+        # What says little does not stop it: going on is cheaper than stopping too early.
+        doubt = 0.0 if below is None else hypot(home.error, below.error) / log(home.number / below.number)
+        # Who waits for a first part waits at the door, unless more of them brought more: then prompts take that long.
+        surely = keeps_up if self._noisy else keeps_up - doubt
+        grew = self._ramping if below is None else surely > 2 * _WORTH
+        room = number < min(self._most, allowed) and (home.waiting <= 0.2 * number or grew)
+        if self._ramping and above is None and keeps_up >= _KEEPS_UP - doubt and room:
             return round((2 if keeps_up > 0.9 else 1.5) * number)
         if self._ramping:  # its samples were short, and many answers had just begun
-            self._ramping, self._step = False, _STEP
+            self._ramping = False
             for one in self._samples:
-                one.until_s, one.hurried = now_s + 2 * _TRUST_S, one is not home
-        if home.windows < 2:
+                one.until_s = now_s + 2 * _TRUST_S
+        if home.hurried:
             return number
         served = max(1, ceil(number - 0.9 * home.waiting))
         if served < 0.8 * number and not any(served <= one.number < number for one in self._samples):
@@ -295,13 +304,23 @@ class Search:
             and number > fine * below.number
         ):
             return round(sqrt(below.number * number))
+        if below is None and number > 1 and self._steps["down"] == _LONG_STEP:  # as fewer were better, fewer still
+            return min(number - 1, round(number / _LONG_STEP))
         if above is None and room:
-            return max(number + 1, round((1.5 if self._scatter > _SCATTERED else self._step) * number))
+            return max(number + 1, round(self._step("up") * number))
         if above is not None and above.number - number > 1 and above.number > fine * number:
             return round(sqrt(above.number * number))
         if below is None and number > 1:
-            return min(number - 1, round(number / (1.5 if self._scatter > _SCATTERED else _STEP)))
+            return min(number - 1, round(number / self._step("down")))
         return number
+
+    def _step(self, side: str) -> float:
+        return _LONG_STEP if self._noisy else self._steps[side]
+
+    @property
+    def _noisy(self) -> bool:
+        """Small steps would not show."""
+        return self._scatter > _SCATTERED or (self._home is not None and self._home.error > _NOISY)
 
 
 def _number(sample: Sample) -> float:

@@ -1,8 +1,10 @@
 """`auto` beside the best fixed number in flight, on servers of many shapes in virtual time; writes docs/run-pace.md.
 
-    .venv/bin/python tests/perf/pace_shapes.py [--quick]
+    .venv/bin/python tests/perf/pace_shapes.py [--quick] [--auto-only] [--consumer]
 
 None of these servers was used to choose a constant of the search; `--quick` takes two of them and writes nothing.
+`--auto-only` takes the best fixed numbers from the page as it stands, for they do not depend on the search;
+`--consumer` writes only the part about the buffer's consumer anew, with those numbers.
 Nothing here depends on the machine's speed, so the page is the same everywhere.
 """
 
@@ -19,8 +21,9 @@ from random import Random
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "invocation")]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / name) for name in (".", "invocation", "constructs/buffer"))]
 
+from consumer_fleet import BATCH, ConsumerFleet  # noqa: E402
 from server_shapes import Client, Run, Shape, Size, work_of  # noqa: E402
 
 from loadproof.invocation.concurrency import Pace  # noqa: E402
@@ -29,6 +32,7 @@ from loadproof.invocation.many import MOST_IN_FLIGHT, pace_of  # noqa: E402
 PAGE = ROOT / "docs" / "run-pace.md"
 SEEDS = (11, 12, 13)
 DRAWS = 12
+_TOO_MANY = 2.5
 _ENOUGH = 0.99  # the best number is the smallest that brings so much of the most
 
 
@@ -139,10 +143,19 @@ def fixed(case: Case) -> list[tuple[int, Run]]:
     return runs
 
 
-def judge(case: Case, seeds: Sequence[int] = SEEDS) -> Judged:
+def best_fixed(case: Case) -> tuple[int, float]:
+    """The number, and the most tokens/s of any."""
+    if {"--auto-only", "--consumer"} & set(sys.argv):
+        rows = [line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines()]
+        name = f"| {case.shape.name}"
+        return next((int(cells[2]), float(cells[3].replace(",", ""))) for cells in rows if cells[0] == name)
     runs = fixed(case)
     best = max(run.tokens_per_s for _, run in runs)
-    number = next(number for number, run in runs if run.tokens_per_s >= _ENOUGH * best)
+    return next(number for number, run in runs if run.tokens_per_s >= _ENOUGH * best), best
+
+
+def judge(case: Case, seeds: Sequence[int] = SEEDS) -> Judged:
+    number, best = best_fixed(case)
     most, shares = 0.0, []
     for seed in seeds:
         run = Client(case.shape, case.work, pace_of("auto"), seed).complete()
@@ -161,6 +174,20 @@ def _most(shape: Shape, number: int, run: Run) -> float:
     ends = [*times[1:], inf]
     spans = zip(times, ends, scales, strict=True)
     return max(run.most_after(from_s + 60, to_s) / (number * scale / largest) for from_s, to_s, scale in spans)
+
+
+def consumer_row(case: Case) -> str:
+    """Slots for two and a half times the best number, held back by refusals alone and steered by what streams bring."""
+    number, best = best_fixed(case)
+    slots, shares, settled = round(_TOO_MANY * number), [], 0.0
+    longest_s = 4 * sum(size.answer for size in case.work) / best + 600
+    for steered in (False, True):
+        run = ConsumerFleet(case.shape, case.work, slots, SEEDS[0], steered=steered).complete(longest_s)
+        shares.append(run.tokens_per_s / best)
+        settled = median(n for at_s, n in run.in_flight if at_s > run.took_s / 2) / number
+    cells = [case.shape.name, number, slots, f"{shares[0]:.1%}", f"{shares[1]:.1%}", f"{settled:.2f}×"]
+    print(*cells, flush=True)
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def row(one: Judged) -> str:
@@ -214,16 +241,34 @@ The median over these servers is {middle}, the lowest run {lowest}. Asked for: 9
 """
 
 
+CONSUMER = """
+## The buffer's consumer
+
+The same servers and work lists behind a buffer whose consumers have slots for {times} times the best number, {batch} to
+a process: throughput of the whole list beside the best fixed number, once with refusals alone to hold them back, once
+steered by what all their streams bring; and what is in flight in the later half, in the middle, as a multiple of the
+best number. A search from too many down takes minutes where answers do: what is in flight cannot be called back.
+
+| server | best | slots | refusals alone | steered | in flight |
+| --- | --- | --- | --- | --- | --- |
+{rows}
+"""
+
+
 def main() -> None:
     if "--quick" in sys.argv:
         for case in cases()[:2]:
             judge(case, SEEDS[:1])
         return
     with ProcessPoolExecutor(4) as pool:
-        held_out = pool.map(judge, cases())
-        drawn = pool.map(judge, draws(), repeat(SEEDS[:1]))
-        text = page(list(held_out), list(drawn))
-    PAGE.write_text(text, encoding="utf-8")
+        if "--consumer" in sys.argv:
+            text = PAGE.read_text(encoding="utf-8").split(CONSUMER[:20])[0]
+        else:
+            held_out = pool.map(judge, cases())
+            drawn = pool.map(judge, draws(), repeat(SEEDS[:1]))
+            text = page(list(held_out), list(drawn))
+        rows = "\n".join(pool.map(consumer_row, cases()))
+    PAGE.write_text(text + CONSUMER.format(times=_TOO_MANY, batch=BATCH, rows=rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

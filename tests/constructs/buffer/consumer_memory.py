@@ -25,13 +25,14 @@ from loadproof.constructs.buffer.runtime.consumer.handler import delivery_of
 from loadproof.constructs.buffer.runtime.consumer.lease import Lease
 from loadproof.constructs.buffer.runtime.consumer.pace import Pace
 from loadproof.constructs.buffer.runtime.consumer.settings import Settings
+from loadproof.constructs.buffer.runtime.consumer.steering import Word
 from loadproof.constructs.buffer.runtime.consumer.stores import StoreDownError
 from loadproof.constructs.buffer.runtime.consumer.worker import Ending, Ports, Worker
 from loadproof.localcloud.queue.sqs.engine import Engine
 from loadproof.localcloud.queue.sqs.message import Message, State, checked_attributes
 from loadproof.localcloud.queue.sqs.queue import Queue as EngineQueue
 from loadproof.wire.message import MalformedError
-from loadproof.wire.pace import Record
+from loadproof.wire.pace import Record, Traffic
 
 LEASE_S = 60.0
 FUNCTION_S = 505.0
@@ -284,6 +285,16 @@ class MemoryBoard:
         timed = {"timed_out_ms": now_ms} if time_outs else {}
         return self._set(lambda _: True, answers=now.answers + answers, time_outs=now.time_outs + time_outs, **timed)
 
+    def stream(self, traffic: Traffic) -> bool:
+        now = self._world.record.traffic
+        values = {name: one + other for name, one, other in zip(Traffic._fields, now, traffic, strict=True)}
+        return self._set(lambda _: True, **values)
+
+    def steer(self, word: Word, *, seen_ms: int) -> bool:
+        return self._set(
+            lambda now: now.steered_ms in (0, seen_ms), top=word.top, steered_ms=word.now_ms, steerer=word.steerer
+        )
+
     def _set(self, condition: Callable[[Record], bool], **values: Any) -> bool:
         def effect() -> bool:
             record = self._world.record
@@ -343,7 +354,9 @@ class MemoryModel:
         self._life = life
         self._answer = answer
 
-    def answer(self, request: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
+    def answer(
+        self, request: dict[str, Any], *, deadline_s: float, heard: Callable[[int], None] = lambda parts: None
+    ) -> dict[str, Any]:
         def effect() -> dict[str, Any]:
             self._world.generations[request["inputs"]] += 1
             return self._answer(request)

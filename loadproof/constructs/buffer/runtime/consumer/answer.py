@@ -38,10 +38,13 @@ class AnswerBuilder:
         self._answer = Answer()
         self._shapes = shapes()
 
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes. Raises ModelFailure when the model reports an error or talks nonsense."""
-        for line in self._lines.feed(data):
+    def feed(self, data: bytes) -> int:
+        """Take the next bytes; how many events they ended. Raises ModelFailure when the model reports an error or talks
+        nonsense."""
+        lines = [line for line in self._lines.feed(data) if line.strip()]
+        for line in lines:
             self._line(line)
+        return len(lines)
 
     def finish(self) -> Document:
         """The answer: `{"choices": [{"index", "text" or "message", "finish_reason"}], "usage": … or None}`.

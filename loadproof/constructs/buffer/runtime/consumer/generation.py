@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -21,10 +22,13 @@ _REFUSED_PAUSE_S: Final = 2.0
 _ASK_AGAIN_S: Final = 1.0  # a wait for the pace is looked at again after this long
 
 
+Heard = Callable[[int], None]
+
+
 class AnsweringModel(Protocol):
     """What answers. Raises whatever broke, to be judged by `failure_of`, and CutOffError at the drain's end."""
 
-    def answer(self, request: Document, *, deadline_s: float) -> Document: ...
+    def answer(self, request: Document, *, deadline_s: float, heard: Heard) -> Document: ...
 
 
 class PoisonError(Exception):
@@ -88,7 +92,7 @@ class Generation:
             started_s, before = self._clock.now_s(), self._pace.met()
             self._metrics.add("Invocations")
             try:
-                answer = self._model.answer(request, deadline_s=min(started_s + self._timeout_s, limits.end_s))
+                answer = self._once(request, min(started_s + self._timeout_s, limits.end_s))
             except CutOffError:
                 raise
             except Exception as error:
@@ -106,6 +110,13 @@ class Generation:
             _count(claim, failure, others, self._max_attempts)
             failures, reason = failures + 1, failure.reason
             self._pause(limits, failures, failure)
+
+    def _once(self, request: Document, deadline_s: float) -> Document:
+        stream = self._pace.begin()
+        try:
+            return self._model.answer(request, deadline_s=deadline_s, heard=stream.heard)
+        finally:
+            stream.over()
 
     def _await_turn(self, limits: Limits, slot: int, *, first: bool, reason: str) -> None:
         while True:

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache
 from typing import Any, Final
@@ -75,7 +74,7 @@ class Consumer:
             claims=claims,
             results=Results(_client("s3"), settings.bucket, settings.prefix, clock),
             generation=Generation(
-                model_of(settings, clock, pace.heard),
+                model_of(settings, clock),
                 pace,
                 clock,
                 metrics,
@@ -167,11 +166,11 @@ def delivery_of(record: SQSRecord) -> Delivery:
     )
 
 
-def model_of(settings: Settings, clock: Clock, heard: Callable[[], None] = lambda: None) -> AnsweringModel:
+def model_of(settings: Settings, clock: Clock) -> AnsweringModel:
     # The read timeout of a socket is the idle timeout of a stream.
     if settings.protocol == "converse":
         runtime = _client("bedrock-runtime", settings.idle_timeout_s)
-        return ConverseModel(runtime, clock, model_id=settings.endpoint, heard=heard)
+        return ConverseModel(runtime, clock, model_id=settings.endpoint)
     runtime = _client("sagemaker-runtime", settings.idle_timeout_s)
     return SageMakerModel(
         runtime,
@@ -179,7 +178,6 @@ def model_of(settings: Settings, clock: Clock, heard: Callable[[], None] = lambd
         endpoint=settings.endpoint,
         component=settings.component,
         protocol=settings.protocol,
-        heard=heard,
     )
 
 

@@ -14,14 +14,11 @@ from .answer import AnswerBuilder, StreamError, choices_asked
 from .clock import Clock
 from .converse import ConverseAnswer, converse_request
 from .failures import Kind, ModelFailure
-from .generation import CutOffError
+from .generation import CutOffError, Heard
 
 
 class SageMakerModel:
-    """A model behind InvokeEndpointWithResponseStream, so that the 60 s of InvokeEndpoint do not bind.
-
-    `heard` is called for every part of a stream.
-    """
+    """A model behind InvokeEndpointWithResponseStream, so that the 60 s of InvokeEndpoint do not bind."""
 
     def __init__(
         self,
@@ -31,16 +28,17 @@ class SageMakerModel:
         endpoint: str,
         component: str | None,
         protocol: ContainerProtocol,
-        heard: Callable[[], None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._clock = clock
-        self._heard = heard
         self._target = {"EndpointName": endpoint} | ({"InferenceComponentName": component} if component else {})
         self._payload = payload_of(protocol)
 
-    def answer(self, request: Document, *, deadline_s: float) -> Document:
-        """The whole answer (docs/buffer.md). Raises ModelFailure, CutOffError, and whatever broke."""
+    def answer(self, request: Document, *, deadline_s: float, heard: Heard = lambda parts: None) -> Document:
+        """The whole answer (docs/buffer.md); `heard` is told how many events came with each part.
+
+        Raises ModelFailure, CutOffError, and whatever broke.
+        """
         payload = self._payload.streaming(request)
         response = self._runtime.invoke_endpoint_with_response_stream(
             ContentType="application/json", Body=json.dumps(payload).encode(), **self._target
@@ -49,28 +47,26 @@ class SageMakerModel:
         for event in _events(response["Body"], self._clock, deadline_s):
             if "PayloadPart" not in event:
                 raise _broken(event)
-            builder.feed(event["PayloadPart"]["Bytes"])
-            self._heard()
+            heard(builder.feed(event["PayloadPart"]["Bytes"]))
         return builder.finish()
 
 
 class ConverseModel:
     """A model or inference profile behind ConverseStream. A request is Converse's own, without `modelId`."""
 
-    def __init__(self, runtime: Any, clock: Clock, *, model_id: str, heard: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, runtime: Any, clock: Clock, *, model_id: str) -> None:
         self._runtime = runtime
         self._clock = clock
-        self._heard = heard
         self._model_id = model_id
 
-    def answer(self, request: Document, *, deadline_s: float) -> Document:
+    def answer(self, request: Document, *, deadline_s: float, heard: Heard = lambda parts: None) -> Document:
         """As SageMakerModel.answer; a request that botocore refuses is poison."""
         arguments = converse_request(request) | {"modelId": self._model_id}
         response = self._runtime.converse_stream(**arguments)
         answer = ConverseAnswer()
         for event in _events(response["stream"], self._clock, deadline_s):
             answer.feed(event)
-            self._heard()
+            heard(1)
         return answer.finish()
 
 

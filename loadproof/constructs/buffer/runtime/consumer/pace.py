@@ -7,6 +7,7 @@ Every write to it is conditional and says all there is to say, so a crash leaves
   `peak + (peak - low) · x³`: low at the cut, the old peak within 3 s, then slowly and ever faster beyond it (after
   CUBIC, RFC 9438). A slot has a place between 0 and 1, drawn once, that goes round in two minutes; it may invoke while
   its place is below the share. So nobody counts anybody, a crash leaves no count wrong, and everybody has his turn.
+- **Top**: the share that brings most, which one of them searches by what streams bring (`steering`).
 - **Met**: how many requests were answered and how many timed out, counted by all for a while after any time-out.
 - **Gate**: closed while nothing is served. Then one slot at a time may send a probe, and its answer opens the gate.
 """
@@ -23,9 +24,10 @@ from botocore.exceptions import ClientError
 
 from loadproof.wire.answers import code_of
 from loadproof.wire.documents import Document
-from loadproof.wire.pace import RECORD_KEY, Gate, Record, record_of
+from loadproof.wire.pace import RECORD_KEY, Gate, Record, Traffic, record_of
 
 from .failures import Kind
+from .steering import TOLD_EVERY_S, Steering, Streams, Word
 from .stores import StoreDownError, Time, persevere
 from .suspicion import Met
 
@@ -35,6 +37,7 @@ _LONELY_S: Final = 3.0  # refusals all around and nothing heard by anybody for s
 _PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.NO_RIGHT: 2, Kind.SLOW_DOWN: 3, Kind.TRY_AGAIN: 5, Kind.TIMED_OUT: 5}
 _CLOSING: Final = ("gate", "gate_ms", "probe_ms", "closed_ms")
 _ROUND_S: Final = 120.0
+_GOLDEN: Final = 0.6180339887498949
 _WATCHED_S: Final = 900.0  # after a time-out all tell what they meet; longer than a function lives
 _TOLD_EVERY_S: Final = 1.0
 _CUT: Final = 0.1
@@ -51,6 +54,8 @@ class Board(Protocol):
     def take_probe(self, seen_ms: int, next_ms: int) -> bool: ...
     def open(self, now_ms: int, *, started_ms: int) -> bool: ...
     def count(self, answers: int, time_outs: int, now_ms: int) -> bool: ...
+    def stream(self, traffic: Traffic) -> bool: ...
+    def steer(self, word: Word, *, seen_ms: int) -> bool: ...
 
 
 class Pace:
@@ -64,12 +69,14 @@ class Pace:
         self._lock = threading.Lock()
         self._record = Record()
         self._read_s = 0.0
-        self._places: dict[int, float] = {}  # by slot
+        self._place = self._random.random()  # of slot 0; others lie as far from one another as may be
         self._last_refusal_s = 0.0
         self._served_s = 0.0  # when the latest request that was answered here had been sent
         self._refusals: dict[Kind, int] = {}
         self._own, self._told, self._untold = Met(), Met(), 0  # met here; of that, written; answers still to be
         self._told_s = 0.0
+        self._streams, self._streamed_s = Streams(), 0.0
+        self._steering = Steering(max_in_flight, f"{self._random.getrandbits(64):016x}")
 
     def wait_s(self, slot: int) -> float:
         """0: go, and at a closed gate the probe is yours. Else ask again after so many seconds."""
@@ -78,7 +85,7 @@ class Pace:
             self._look(now_s)
             if self._record.gate != "open":
                 return self._probe_or_wait(now_s)
-            place = (self._places.setdefault(slot, self._random.random()) + now_s / _ROUND_S) % 1.0
+            place = (self._place + slot * _GOLDEN + now_s / _ROUND_S) % 1.0
             return 0.0 if place < self._share(now_s) else self._random.uniform(0.2, 0.4)
 
     @property
@@ -87,7 +94,7 @@ class Pace:
         with self._lock:
             now_s = self._clock.now_s()
             self._look(now_s)
-            return self._record.gate != "open" or self._share(now_s) < 1
+            return self._record.gate != "open" or self._record.after_refusals(now_s) < 1
 
     @property
     def closed(self) -> bool:
@@ -118,12 +125,26 @@ class Pace:
             self._count(now_s, timed_out=False)
             self._tell(now_s)
 
-    def heard(self) -> None:
-        """A stream goes on: something is served, however long its answer takes."""
+    def begin(self) -> Stream:
+        """A request leaves."""
         with self._lock:
             now_s = self._clock.now_s()
+            self._streamed_s = self._streamed_s if self._streams.any else now_s
+            self._streams.change(now_s, began=1)
+        return Stream(self)
+
+    def heard(self, parts: int = 1, *, first: bool = False) -> None:
+        """A stream goes on: something is served, however long its answer takes. `first`: it was silent until now."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._streams.change(now_s, parts=parts, first=int(first))
             self._look(now_s)  # whoever is busy generating has not looked for long
             self._tell(now_s)
+
+    def over(self, *, silent: bool) -> None:
+        """A stream has ended, well or not."""
+        with self._lock:
+            self._streams.change(self._clock.now_s(), first=int(silent), ended=1)
 
     def refused(self, kind: Kind, started_s: float) -> None:
         """What was sent at `started_s` ended in `kind`."""
@@ -145,7 +166,7 @@ class Pace:
                 self._close("unavailable", now_s, started_s, lonely=kind is Kind.SLOW_DOWN)
 
     def _tell(self, now_s: float) -> None:
-        if self._share(now_s) < 1 and now_s - self._record.answered_ms / 1000 > 1:
+        if self._record.after_refusals(now_s) < 1 and now_s - self._record.answered_ms / 1000 > 1:
             self._write(self._board.answered, _ms(now_s), not_since_ms=_ms(now_s - 1))
             self._record = replace(self._record, answered_ms=_ms(now_s))
 
@@ -184,6 +205,17 @@ class Pace:
             self._record = self._board.read()
         except (StoreDownError, ClientError):
             return  # the pace is advice: without news the last is followed
+        self._steer(now_s)
+
+    def _steer(self, now_s: float) -> None:
+        """Add what this process's streams brought; steer, where that is its part."""
+        if self._streams.any and now_s - self._streamed_s >= TOLD_EVERY_S:
+            self._streamed_s = now_s
+            self._streams.change(now_s)
+            self._write(self._board.stream, self._streams.report())
+        word = self._steering.word(self._record, now_s, self._record.after_refusals(now_s))
+        if word is not None and self._write(self._board.steer, word, seen_ms=self._record.steered_ms):
+            self._record = replace(self._record, top=word.top, steered_ms=word.now_ms, steerer=word.steerer)
 
     def _probe_or_wait(self, now_s: float) -> float:
         record = self._record
@@ -227,6 +259,22 @@ class Pace:
             return bool(write(*arguments, **named))
         except (StoreDownError, ClientError):
             return False
+
+
+class Stream:
+    """One request on its way, as far as the pace is concerned."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._silent = True
+
+    def heard(self, parts: int = 1) -> None:
+        """Of its answer."""
+        self._pace.heard(parts, first=self._silent)
+        self._silent = False
+
+    def over(self) -> None:
+        self._pace.over(silent=self._silent)
 
 
 class TableBoard:
@@ -276,6 +324,15 @@ class TableBoard:
             change += " SET timed_out_ms = :now"
         named = {"answers": answers, "time_outs": time_outs} | ({"now": now_ms} if time_outs else {})
         return self._update(change, None, named)
+
+    def stream(self, traffic: Traffic) -> bool:
+        named = traffic._asdict()
+        return self._update("ADD " + ", ".join(f"{name} :{name}" for name in named), None, named)
+
+    def steer(self, word: Word, *, seen_ms: int) -> bool:
+        condition = "attribute_not_exists(steered_ms) OR steered_ms = :seen"
+        values: dict[str, float | str] = {"top": word.top, "steered_ms": word.now_ms, "steerer": word.steerer}
+        return self._set(values, condition, seen=seen_ms)
 
     def _set(self, values: Mapping[str, float | str], condition: str, **named: int) -> bool:
         change = "SET " + ", ".join(f"{name} = :{name}" for name in values)
