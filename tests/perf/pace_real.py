@@ -120,8 +120,8 @@ def main() -> None:
 
 TEXT = """
 Written by `tests/perf/pace_real.py`: whole lists, `auto` and fixed numbers one after another on a machine of {cores}
-cores with a load average of {load:.1f}, which slows both sides. 1,000 answers of 64 tokens from a process that slows with
-the square, 150 of 200 from llama.cpp's server with a tiny model.
+cores with a load average of {load:.1f}, which slows both sides. 1,000 answers of 64 tokens from a process that slows
+with the square, 150 of 200 from llama.cpp's server with a tiny model.
 
 | server | in flight | took | of the best fixed |
 | --- | --- | --- | --- |

@@ -30,7 +30,8 @@ def _cost(summary: Summary) -> str:
     month = usd_per_month(summary.conditions.usd_per_hour)
     if month is None:
         return "not known: the run has no price of what answered"
-    priced = (summary.conditions.price or "").partition("; ")[0]  # where it was found stands below, among the conditions
+    # Where it was found stands below, among the conditions.
+    priced = (summary.conditions.price or "").partition("; ")[0]
     return f"{usd(month)} for the instances that bore this load, all month{f'. Price: {priced}' if priced else ''}"
 
 

@@ -103,8 +103,8 @@ def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: boo
     if options.image is not None:
         changes["images"] = attempts.attempt(partial(parse_image, options.image), None)
     if workload.classes and (given := [name for name in changes if name in _SESSIONS]):
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        attempts.complain(f"{named}: the profile's workload has steps or classes of its own; leave it out")
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        attempts.complain(f"{flags}: the profile's workload has steps or classes of its own; leave it out")
     asked = replace(workload, **changes)
     attempts.attempt(partial(checked_workload, asked, chat=chat), None)
     attempts.finish()
