@@ -75,6 +75,7 @@ EXAMPLES: Final = {
     "evidence show": ("loadproof evidence show RUN",),
     "evidence compare": ("loadproof evidence compare BEFORE AFTER",),
     "evidence add": ("loadproof evidence add runs/RUN",),
+    "evidence statement": ("loadproof evidence statement runs/RUN > statement.json",),
     "evidence sign": ("loadproof evidence sign runs/RUN --key gate.pem",),
     "evidence check": ("loadproof evidence check --max-age 30d",),
 }

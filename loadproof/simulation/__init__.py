@@ -7,7 +7,7 @@ from loadproof.simulation.dynamic import Dynamic
 from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.profile import ProfileSimulation, simulate_profile
-from loadproof.simulation.profile_traffic import Traffic, traffic_of
+from loadproof.simulation.profile_traffic import OtherLoad, Traffic, traffic_of
 from loadproof.simulation.replay import make_plan, replayed_workload
 from loadproof.simulation.results import (
     Latencies,
@@ -34,6 +34,7 @@ __all__ = [
     "Latencies",
     "Machines",
     "OpenLoop",
+    "OtherLoad",
     "ProfileSimulation",
     "RefusedRequest",
     "Rejection",

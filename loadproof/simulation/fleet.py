@@ -23,7 +23,8 @@ from loadproof.simulation.traffic import ClosedLoop, OpenLoop
 # (input tokens, output tokens) of each request in turn; a third is how many input tokens are cached wherever it goes,
 # or the ids of its prompt's blocks, with its session as the fourth: then it is where it goes that decides. A `Session`
 # stands for all of its steps, which are sent as the answers that they wait for have come.
-Sizes = Iterable[tuple[Any, ...] | Session]
+Size = tuple[Any, ...]  # prompt and answer; and if they have them, blocks and a session
+Sizes = Iterable[Size | Session]
 
 
 class Resizing(Protocol):
@@ -85,7 +86,7 @@ class _Fleet:
         serving: list[int],
         resizing: Resizing | None,
         traffic: ClosedLoop | OpenLoop,
-        sizes: Iterator[tuple[Any, ...] | Session],
+        sizes: Iterator[Size | Session],
         router: Router,
         patience_ms: float,
         until_ms: float,
@@ -181,7 +182,7 @@ class _Fleet:
         """The step that is due, else the next request, to the copy the router chooses; the refusal, if that copy
         refuses it."""
         step, self._step = self._step, None
-        size: tuple[Any, ...] | Session | None = None
+        size: Size | Session | None = None
         if now_ms < self._until_ms:
             size = self._size_of(step) if step is not None else next(self._sizes, None)
         if size is None:
@@ -226,7 +227,7 @@ class _Fleet:
             heappush(self._ends, (copy.end_ms, index))
         return None
 
-    def _copy_for(self, input_tokens: int, beside: list[Any]) -> tuple[int, int]:
+    def _copy_for(self, input_tokens: int, beside: Sequence[Any]) -> tuple[int, int]:
         """(copy, prompt tokens that its cache has)."""
         if not beside:
             return self._router.index(), 0
@@ -235,7 +236,7 @@ class _Fleet:
         return self._router.take(beside[0], beside[1], input_tokens)
 
     def _refused(
-        self, now_ms: float, reason: Rejection, size: tuple[Any, ...], index: int, step: tuple[Session, int] | None
+        self, now_ms: float, reason: Rejection, size: Size, index: int, step: tuple[Session, int] | None
     ) -> RefusedRequest:
         if step is not None:
             step[0].broke(in_flight=False)
@@ -248,7 +249,7 @@ class _Fleet:
 
     # ------------------------------------------------------------------------------------------------ sessions
 
-    def _size_of(self, step: tuple[Session, int]) -> tuple[Any, ...] | None:
+    def _size_of(self, step: tuple[Session, int]) -> Size | None:
         """None for a step of a session that broke off meanwhile."""
         session, place = step
         if session.broken:

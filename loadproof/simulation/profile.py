@@ -9,6 +9,7 @@ from math import ceil
 from typing import Final
 
 from loadproof.capacity import deployment_of, memory_fit
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.plan import image_note
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import planned_deployment, planned_workload
@@ -97,18 +98,14 @@ def simulate_profile(
     minute in which the last one was sent. Raises InputError where there is nothing to simulate (backend bedrock),
     the model does not fit or the duration is not above 0.
     """
-    if not 0 < minutes <= 7 * 1440:
-        raise InputError(f"minutes: expected above 0, at most a week ({7 * 1440}), found {minutes:g}")
-    deployment = deployment_of(profile)
-    if memory_fit(deployment).fits == "no":
-        raise InputError(f"{profile.name}: the model does not fit its accelerators; see `loadproof plan`")
-    component = components_of(profile)[0]
+    deployment = _deployed(profile, minutes)
     mixture, recorded = planned_mixture_of(profile), traffic is not None and isinstance(traffic.sizes, Sequence)
     traffic = traffic or traffic_of(profile, starts_at=starts_at, seed=seed)
     start_up = start_up or start_up_of(deployment)
     notes = _left_out(profile)
     tokens = request_tokens(profile, traffic)
-    copies = copies_of(profile, component, deployment, tokens, start_up, starts_at, minutes, notes)
+    first = components_of(profile)[0]
+    copies = copies_of(profile, first, deployment, tokens, start_up, starts_at, minutes, notes)
     windows = Windows(minutes * 60_000, min(MOST_WINDOWS, max(1, ceil(minutes))))
     limit_s = _limit_s(profile)
     routing, prefixes = traffic.routing or routing_of(profile), _prefixes(profile, traffic)
@@ -124,9 +121,7 @@ def simulate_profile(
     )
     parts = [Part(one.name, Latencies(), Latencies(), Latencies(), one.bounds) for one in mixture.classes]
     watched = windows.watch(results if tell is None else _telling(results, tell))
-    if len(parts) > 1:
-        watched = _by_part(watched, parts)
-    summary = summarise(watched, _meets(profile, notes))
+    summary = summarise(_by_part(watched, parts) if len(parts) > 1 else watched, _meets(profile, notes))
     windows.add_copies(copies.history)
     hours = copies.instance_hours(max(minutes * 60_000, copies.history[-1].at_ms))
     price = deployment.instance.usd_per_hour
@@ -147,6 +142,15 @@ def simulate_profile(
         parts=tuple(part for part in parts if part.name and part.ttft.count),
         sessions=() if recorded or mixture.single else mixture.words,
     )
+
+
+def _deployed(profile: Profile, minutes: float) -> PlannedDeployment:
+    if not 0 < minutes <= 7 * 1440:
+        raise InputError(f"minutes: expected above 0, at most a week ({7 * 1440}), found {minutes:g}")
+    deployment = deployment_of(profile)
+    if memory_fit(deployment).fits == "no":
+        raise InputError(f"{profile.name}: the model does not fit its accelerators; see `loadproof plan`")
+    return deployment
 
 
 def _by_part(results: Iterator[Result], parts: Sequence[Part]) -> Iterator[Result]:

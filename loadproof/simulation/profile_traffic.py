@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Final
@@ -44,70 +44,79 @@ class Traffic:
     routing: Routing | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OtherLoad:
+    """A load in place of the workload's own: a number in flight, or a rate, which `process` (else the workload's own,
+    else Poisson) makes arrivals of. `from_requests_per_s` ramps up (or down) to the rate over `ramp_minutes`."""
+
+    concurrency: int | None = None
+    requests_per_s: float | None = None
+    process: Process | None = None
+    burstiness: float | None = None
+    from_requests_per_s: float | None = None
+    ramp_minutes: float | None = None
+
+
 def traffic_of(
-    profile: Profile,
-    *,
-    concurrency: int | None = None,
-    requests_per_s: float | None = None,
-    process: Process | None = None,
-    burstiness: float | None = None,
-    from_requests_per_s: float | None = None,
-    ramp_minutes: float | None = None,
-    starts_at: datetime | None = None,
-    seed: int = 0,
+    profile: Profile, other: OtherLoad | None = None, *, starts_at: datetime = MONDAY, seed: int = 0
 ) -> Traffic:
     """The workload's own traffic, or the same requests at another load.
 
-    A rate makes it open: by `process`, else the workload's own, else Poisson; sessions begin at that rate over their
-    mean number of requests. `from_requests_per_s` ramps up (or down) to the rate over `ramp_minutes`. The workload's
-    own rate follows the shape of its day and week from `starts_at` on. A closed workload without a rate keeps the
-    objectives' concurrency in flight.
+    Sessions begin at a rate over their mean number of requests. The workload's own rate follows the shape of its day
+    and week from `starts_at` on. A closed workload without a rate keeps the objectives' concurrency in flight.
     Raises InputError for a load that means nothing.
     """
-    arrivals = profile.workload.arrivals
-    mixture = planned_mixture_of(profile)
+    other = other or OtherLoad()
+    arrivals, mixture = profile.workload.arrivals, planned_mixture_of(profile)
     block_tokens = 0 if mixture.single else BLOCK_TOKENS
     sizes = request_sizes(mixture, seed, block_tokens)
-    if concurrency is not None and requests_per_s is not None:
+    if other.concurrency is not None and other.requests_per_s is not None:
         raise InputError("expected a concurrency or a rate, found both; leave one out")
-    if concurrency is not None or (requests_per_s is None and arrivals.process == "closed"):
-        if any(value is not None for value in (process, burstiness, from_requests_per_s, ramp_minutes)):
+    if other.concurrency is not None or (other.requests_per_s is None and arrivals.process == "closed"):
+        if replace(other, concurrency=None) != OtherLoad():
             raise InputError("arrivals and ramps need a rate, and the load is a number in flight; give a rate")
-        clients = concurrency or profile.objectives.at_concurrency
+        clients = other.concurrency or profile.objectives.at_concurrency
         return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight", block_tokens)
-    if requests_per_s is None and arrivals.process == "trace":
+    times, words = _open(profile, other, mixture.requests, starts_at, seed)
+    return Traffic(OpenLoop(times), sizes, words, block_tokens)
+
+
+def _open(
+    profile: Profile, other: OtherLoad, requests_a_session: float, starts_at: datetime, seed: int
+) -> tuple[Iterator[float], str]:
+    """When sessions begin, in ms, and in words."""
+    arrivals, own_rate = profile.workload.arrivals, other.requests_per_s is None
+    if own_rate and arrivals.process == "trace":
         raise InputError(
             "workload.arrivals: a trace has no rate; replay it (`loadproof simulate --trace`) or give a rate"
         )
-    rate = requests_per_s if requests_per_s is not None else arrivals.requests_per_s
+    rate = arrivals.requests_per_s if own_rate else other.requests_per_s
     if rate is None:
         raise InputError(f"workload.arrivals: {arrivals.process} needs requests_per_s")
-    if process is None:
-        process = _OPEN.get(arrivals.process, "poisson")
+    process = other.process or _OPEN.get(arrivals.process, "poisson")
+    burstiness = other.burstiness
     if process != "gamma":
         if burstiness is not None:
             raise InputError(f"burstiness has no use with {process} arrivals; make them gamma, or leave it out")
     elif burstiness is None:
         burstiness = arrivals.burstiness
-    if requests_per_s is None and from_requests_per_s is None:  # the workload's own ramp
-        from_requests_per_s, duration_s = arrivals.from_requests_per_s, profile.benchmark.duration_s
-        if from_requests_per_s is not None and ramp_minutes is None and duration_s is not None:
+    start, ramp_minutes = other.from_requests_per_s, other.ramp_minutes
+    if own_rate and start is None:  # the workload's own ramp
+        start, duration_s = arrivals.from_requests_per_s, profile.benchmark.duration_s
+        if start is not None and ramp_minutes is None and duration_s is not None:
             ramp_minutes = duration_s / 60
-    begin = rate / mixture.requests
-    if from_requests_per_s is None and ramp_minutes is None:
-        if requests_per_s is None and (arrivals.hours or arrivals.days):
-            began = starts_at or MONDAY
-            hour = 24 * began.weekday() + began.hour + began.minute / 60
+    begin = rate / requests_a_session
+    if start is None and ramp_minutes is None:
+        if own_rate and (arrivals.hours or arrivals.days):
+            hour = 24 * starts_at.weekday() + starts_at.hour + starts_at.minute / 60
             week = week_of(arrivals.hours, arrivals.days)
             times = shaped_times_ms(process, begin, week, from_hour=hour, burstiness=burstiness, seed=seed)
-            words = f"{process}, {rate:g} requests/s in the mean, by the week's shape"
-            return Traffic(OpenLoop(times), sizes, words, block_tokens)
+            return times, f"{process}, {rate:g} requests/s in the mean, by the week's shape"
         times = arrival_times_ms(process, begin, burstiness=burstiness, seed=seed)
-        return Traffic(OpenLoop(times), sizes, f"{process}, {rate:g} requests/s", block_tokens)
-    start, ramp = from_requests_per_s or 0.0, ramp_minutes if ramp_minutes is not None else 10.0
-    times = ramped_times_ms(process, start / mixture.requests, begin, ramp * 60, burstiness=burstiness, seed=seed)
-    words = f"{process}, {start:g} to {rate:g} requests/s in {ramp:g} min"
-    return Traffic(OpenLoop(times), sizes, words, block_tokens)
+        return times, f"{process}, {rate:g} requests/s"
+    start, ramp = start or 0.0, ramp_minutes if ramp_minutes is not None else 10.0
+    times = ramped_times_ms(process, start / requests_a_session, begin, ramp * 60, burstiness=burstiness, seed=seed)
+    return times, f"{process}, {start:g} to {rate:g} requests/s in {ramp:g} min"
 
 
 def request_tokens(profile: Profile, traffic: Traffic) -> float:

@@ -16,7 +16,7 @@ from loadproof.profiles import load_profile
 from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.schema import Profile, TokenDistribution
 from loadproof.profiles.schema.workload import Arrivals
-from loadproof.simulation import StartUp, simulate_profile, start_up_of, traffic_of
+from loadproof.simulation import OtherLoad, StartUp, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
 from loadproof.simulation.results import Latencies
 from loadproof.simulation.traffic import ramped_times_ms
@@ -79,7 +79,7 @@ def test_a_ramp_that_means_nothing_is_refused(rates: tuple[float, float, float])
 def test_a_ramp_makes_requests_wait_until_a_copy_has_come_up(dev: Profile) -> None:
     """0 to 12 requests/s in 5 minutes need the second copy: it serves its start-up after it is wanted, TTFT was worse
     before than after, and every request is in one window."""
-    load = traffic_of(dev, requests_per_s=12, from_requests_per_s=0, ramp_minutes=5)
+    load = traffic_of(dev, OtherLoad(requests_per_s=12, from_requests_per_s=0, ramp_minutes=5))
     made = simulate_profile(dev, minutes=20, traffic=load, start_up=StartUp(200, 100))
     assert [row.serving for row in made.history] == [1, 1, 2]
     wanted, came = made.history[1].at_ms, made.history[2].at_ms
@@ -95,7 +95,7 @@ def test_a_ramp_makes_requests_wait_until_a_copy_has_come_up(dev: Profile) -> No
 def test_a_closed_loop_over_a_profile_is_what_the_planner_predicts(dev: Profile) -> None:
     """Four in flight over one copy: throughput within 10% of the closed form, mean latency too."""
     level = predict_level(deployment_of(dev), 256, 48, 4)
-    made = simulate_profile(dev, minutes=5, traffic=traffic_of(dev, concurrency=4))
+    made = simulate_profile(dev, minutes=5, traffic=traffic_of(dev, OtherLoad(concurrency=4)))
     assert level is not None
     assert made.summary.output_tokens_per_s == pytest.approx(level.output_tokens_per_s, rel=0.1)
     assert made.summary.e2e.mean_ms == pytest.approx(level.e2e_ms, rel=0.1)
@@ -104,7 +104,9 @@ def test_a_closed_loop_over_a_profile_is_what_the_planner_predicts(dev: Profile)
 def test_the_same_seed_gives_the_same_simulation_and_another_one_not(dev: Profile) -> None:
     """To the last bit, as a document."""
     one, same, other = (
-        simulation_document(simulate_profile(dev, minutes=3, traffic=traffic_of(dev, requests_per_s=2, seed=seed)))
+        simulation_document(
+            simulate_profile(dev, minutes=3, traffic=traffic_of(dev, OtherLoad(requests_per_s=2), seed=seed))
+        )
         for seed in (1, 1, 2)
     )
     assert one == same
@@ -129,7 +131,7 @@ def test_start_up_is_the_weights_at_their_rate_and_the_server(dev: Profile) -> N
 def test_loads_that_contradict_themselves_are_refused(dev: Profile, load: dict[str, float], said: str) -> None:
     """Each with what would do."""
     with pytest.raises(InputError, match=said):
-        traffic_of(dev, **load)  # type: ignore[arg-type]
+        traffic_of(dev, OtherLoad(**load))  # type: ignore[arg-type]
 
 
 def test_the_workloads_own_arrivals_are_the_default(dev: Profile) -> None:
@@ -160,7 +162,7 @@ def test_bursts_make_the_tail_wait_longer(dev: Profile) -> None:
     """The same 3 requests/s: gamma gaps of shape 0.1 against constant ones."""
     p99 = []
     for process, burstiness in (("constant", None), ("gamma", 0.1)):
-        load = traffic_of(dev, requests_per_s=3, process=process, burstiness=burstiness)
+        load = traffic_of(dev, OtherLoad(requests_per_s=3, process=process, burstiness=burstiness))
         p99.append(simulate_profile(dev, minutes=10, traffic=load).summary.ttft.percentile_ms(99) or 0)
     assert p99[1] > 3 * p99[0]
 
@@ -174,7 +176,7 @@ def test_a_simulation_has_a_length(dev: Profile) -> None:
 
 def test_merged_windows_hold_what_their_parts_held(dev: Profile) -> None:
     """Nine windows as three: sums, and percentiles of all values together."""
-    made = simulate_profile(dev, minutes=9, traffic=traffic_of(dev, requests_per_s=3))
+    made = simulate_profile(dev, minutes=9, traffic=traffic_of(dev, OtherLoad(requests_per_s=3)))
     three = merged(made.windows, 3)
     assert [row.start_ms for row in three] == [0, 180_000, 360_000]
     assert sum(row.served for row in three) == made.summary.requests
@@ -202,7 +204,7 @@ def test_progress_is_told_as_requests_pass(dev: Profile, monkeypatch: pytest.Mon
     """One request a second for 10 minutes, told every 250: twice, near minutes 4.2 and 8.3."""
     monkeypatch.setattr("loadproof.simulation.profile.TELL_EVERY", 250)
     told: list[tuple[int, float]] = []
-    load = traffic_of(dev, requests_per_s=1, process="constant")
+    load = traffic_of(dev, OtherLoad(requests_per_s=1, process="constant"))
     simulate_profile(dev, minutes=10, traffic=load, tell=lambda requests, minute: told.append((requests, minute)))
     assert [requests for requests, _ in told] == [250, 500]
     assert [minute for _, minute in told] == pytest.approx([4.2, 8.3], abs=0.1)
@@ -215,7 +217,7 @@ def test_automatic_targets_scale_the_twin_as_they_scale_a_deployment(dev: Profil
     def made(target: float | str) -> dict[str, Any]:
         tracked = policy.model_copy(update={"target": target})
         changed = dev.model_copy(update={"scaling": dev.scaling.model_copy(update={"policies": (tracked,)})})
-        traffic = traffic_of(changed, requests_per_s=12, seed=1)
+        traffic = traffic_of(changed, OtherLoad(requests_per_s=12), seed=1)
         return simulation_document(simulate_profile(changed, minutes=10, traffic=traffic))
 
     automatic = made("auto")

@@ -16,7 +16,7 @@ from loadproof.capacity import BatchLimits
 from loadproof.capacity.workload import met_again, planned_deployment, planned_workload
 from loadproof.profiles import load_profile
 from loadproof.profiles.schema import Workload
-from loadproof.simulation import simulate_profile, traffic_of
+from loadproof.simulation import OtherLoad, simulate_profile, traffic_of
 from loadproof.simulation.chunked import Chunked
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.results import SimulatedRequest
@@ -193,7 +193,11 @@ def test_the_plans_share_is_the_twins() -> None:
     )
     planned = planned_workload(four)
     share = planned.kept_share(planned_deployment(four), 16) * planned.history_tokens / planned.input_tokens
-    made = simulate_profile(four, minutes=20, traffic=replace(traffic_of(four, concurrency=16), routing="random"))
+    made = simulate_profile(
+        four, minutes=20, traffic=replace(traffic_of(four, OtherLoad(concurrency=16)), routing="random")
+    )
     assert made.routed.found_share == pytest.approx(share, rel=0.1)
-    led = simulate_profile(four, minutes=20, traffic=replace(traffic_of(four, concurrency=16), routing="sticky"))
+    led = simulate_profile(
+        four, minutes=20, traffic=replace(traffic_of(four, OtherLoad(concurrency=16)), routing="sticky")
+    )
     assert led.routed.found_share > 2 * made.routed.found_share

@@ -18,12 +18,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from loadproof.bench.evidence.keys import cryptography, is_signed
 from loadproof.errors import InputError
+from loadproof.wire.documents import Json
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 MEDIA_TYPES: Final = (
     "application/vnd.dev.sigstore.bundle.v0.3+json",
@@ -57,7 +61,7 @@ class Signed:
     signature: bytes
 
 
-def identity_of(material: Mapping[str, Any], signed: Signed, trusted_root: str) -> Identity:
+def identity_of(material: Mapping[str, Json], signed: Signed, trusted_root: str) -> Identity:
     """Who signed. Raises InputError with what does not hold."""
     x509 = cryptography("x509")
     unreadable = (x509.ExtensionNotFound, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType)
@@ -80,13 +84,13 @@ def identity_of(material: Mapping[str, Any], signed: Signed, trusted_root: str) 
         raise InputError(f"no bundle of Sigstore's that can be checked ({type(error).__name__})") from None
 
 
-def _leaf(material: Mapping[str, Any]) -> bytes:
+def _leaf(material: Mapping[str, Json]) -> bytes:
     if "certificate" in material:
         return _bytes(material["certificate"]["rawBytes"])
     return _bytes(material["x509CertificateChain"]["certificates"][0]["rawBytes"])
 
 
-def _log_of(entry: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _log_of(entry: Mapping[str, Json], root: Mapping[str, Json]) -> str:
     """The key (PEM) of the log that an entry names, if the root lists it for that time."""
     serialization = cryptography("hazmat.primitives.serialization")
     wanted = _bytes(entry["logId"]["keyId"])
@@ -98,7 +102,7 @@ def _log_of(entry: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     raise InputError("the log that has its entry is not in the trusted root")
 
 
-def _check_promise(entry: Mapping[str, Any], log: str, at: datetime) -> None:
+def _check_promise(entry: Mapping[str, Json], log: str, at: datetime) -> None:
     promised = {
         "body": entry["canonicalizedBody"],
         "integratedTime": int(at.timestamp()),
@@ -110,7 +114,7 @@ def _check_promise(entry: Mapping[str, Any], log: str, at: datetime) -> None:
         raise InputError("the log did not promise this entry at this time")
 
 
-def _check_inclusion(entry: Mapping[str, Any], log: str) -> None:
+def _check_inclusion(entry: Mapping[str, Json], log: str) -> None:
     proof = entry["inclusionProof"]
     size, hashes = _number(proof["treeSize"]), [_bytes(one) for one in proof["hashes"]]
     if len(hashes) > _MOST_HASHES:
@@ -148,7 +152,7 @@ def root_of(leaf: bytes, index: int, size: int, hashes: list[bytes]) -> bytes | 
     return root if last == 0 else None
 
 
-def _check_entry(entry: Mapping[str, Any], leaf: Any, signed: Signed) -> None:
+def _check_entry(entry: Mapping[str, Json], leaf: Certificate, signed: Signed) -> None:
     """That what was logged is this payload, this signature and this certificate."""
     body = orjson.loads(_bytes(entry["canonicalizedBody"]))
     kind, spec = (body["kind"], body["apiVersion"]), body["spec"]
@@ -170,7 +174,7 @@ def _check_entry(entry: Mapping[str, Any], leaf: Any, signed: Signed) -> None:
         raise InputError("the log's entry is another one's")
 
 
-def _check_chain(leaf: Any, root: Mapping[str, Any], at: datetime) -> None:
+def _check_chain(leaf: Certificate, root: Mapping[str, Json], at: datetime) -> None:
     """From the certificate to an authority of the trusted root, each good when it was signed."""
     x509 = cryptography("x509")
     usage = leaf.extensions.get_extension_for_class(x509.KeyUsage).value
@@ -189,7 +193,7 @@ def _check_chain(leaf: Any, root: Mapping[str, Any], at: datetime) -> None:
     raise InputError("no authority of the trusted root issued the certificate")
 
 
-def _is_chain(chain: list[Any], at: datetime) -> bool:
+def _is_chain(chain: list[Certificate], at: datetime) -> bool:
     """Each issued by the next; the last is trusted for its own sake."""
     x509, invalid = cryptography("x509"), cryptography("exceptions").InvalidSignature
     for one, issuer in pairwise(chain):
@@ -205,7 +209,7 @@ def _is_chain(chain: list[Any], at: datetime) -> bool:
     return True
 
 
-def _named(leaf: Any) -> Identity:
+def _named(leaf: Certificate) -> Identity:
     x509 = cryptography("x509")
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     uris: list[str] = names.get_values_for_type(x509.UniformResourceIdentifier)
@@ -225,11 +229,11 @@ def _holds(period: Mapping[str, str] | None, at: datetime) -> bool:
     return (start is None or datetime.fromisoformat(start) <= at) and (end is None or at <= datetime.fromisoformat(end))
 
 
-def _pem_of_key(certificate: Any) -> str:
+def _pem_of_key(certificate: Certificate) -> str:
     return _pem(certificate.public_key())
 
 
-def _pem(key: Any) -> str:
+def _pem(key: Json) -> str:
     serialization = cryptography("hazmat.primitives.serialization")
     form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     return str(key.public_bytes(*form).decode())

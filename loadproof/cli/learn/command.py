@@ -69,15 +69,8 @@ def learn(
             said.drifts, notes = drift_of(loaded, recorded, seed)
             said.notes += notes
         if file is not None and loaded is not None and (against is None or said.moved):
-            edit, changed = learned_edit(file, said.learned)
-            said.diff = edit.diff
-            said.notes += notes_of(file, said.learned)
             status.update(f"simulating {len(recorded):,} requests, recorded and learned")
-            twins = twins_of(loaded, changed, recorded, seed)
-            if twins.recorded is not None:
-                said.closeness = closeness_of(twins.recorded, twins.learned)
-            if said.moved:
-                said.consequences = consequences_of(changed, twins.proven, twins.recorded or twins.learned)
+            _change(said, file, loaded, seed)
     if format == "json":
         print(json.dumps(document(said), indent=2, allow_nan=False))
     else:
@@ -87,6 +80,18 @@ def learn(
     if out is not None:
         write_whole(said.diff, out)
     return ExitCode.MISSED if said.moved else ExitCode.OK
+
+
+def _change(said: Said, file: Path, loaded: Profile, seed: int) -> None:
+    """The profile as it would become, and what the twin makes of both."""
+    edit, changed = learned_edit(file, said.learned)
+    said.diff = edit.diff
+    said.notes += notes_of(file, said.learned)
+    twins = twins_of(loaded, changed, said.recorded, seed)
+    if twins.recorded is not None:
+        said.closeness = closeness_of(twins.recorded, twins.learned)
+    if said.moved:
+        said.consequences = consequences_of(changed, twins.proven, twins.recorded or twins.learned)
 
 
 def _captured(file: Path | None, profile: Profile | None, day: datetime | None) -> str:

@@ -21,7 +21,7 @@ from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
-from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
+from loadproof.simulation import OpenLoop, OtherLoad, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
 from loadproof.simulation.profile import ProfileSimulation
 from loadproof.simulation.routing import ROUTINGS, Routing
@@ -135,17 +135,15 @@ def _traffic(
     if trace is None:
         if options.speed is not None:
             raise InputError("--speed: goes with --trace; a rate or a number in flight says its own")
-        load = traffic_of(
-            loaded,
+        other = OtherLoad(
             concurrency=options.concurrency,
             requests_per_s=options.requests_per_s,
-            process=None if options.arrivals is None else options.arrivals,
+            process=options.arrivals,
             burstiness=options.burstiness,
             from_requests_per_s=options.ramp_from,
             ramp_minutes=options.ramp_minutes,
-            starts_at=begins,
-            seed=seed,
         )
+        load = traffic_of(loaded, other, starts_at=begins, seed=seed)
         return load, 60.0 if options.minutes is None else options.minutes
     if replace(options, minutes=None, trace=None, speed=None) != TrafficOptions():
         raise InputError("--trace brings its own load; leave --concurrency, --rate, --arrivals and the ramp out")

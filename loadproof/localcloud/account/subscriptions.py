@@ -26,15 +26,15 @@ def install() -> None:
         return
     by_topic, everywhere = backend.list_subscriptions_by_topic, backend.list_subscriptions
 
-    def publish_if_confirmed(self: Any, *given: Any, **named: Any) -> None:
+    def publish_if_confirmed(self: Any, *given: object, **named: object) -> None:
         if is_confirmed(self):
             publish(self, *given, **named)
 
-    def listed_by_topic(self: Any, *given: Any, **named: Any) -> Any:
+    def listed_by_topic(self: Any, *given: object, **named: object) -> Any:
         found, more = by_topic(self, *given, **named)
         return [_listed(one) for one in found], more
 
-    def listed(self: Any, *given: Any, **named: Any) -> Any:
+    def listed(self: Any, *given: object, **named: object) -> Any:
         found, more = everywhere(self, *given, **named)
         return [_listed(one) for one in found], more
 

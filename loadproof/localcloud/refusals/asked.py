@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from moto.core.parse import EC2QueryParser, QueryParser
 
 from loadproof.localcloud.controlplane.wire import Params
 
+Shape: TypeAlias = Any  # of a service's model, which botocore reads
 _FIELD = re.compile(r"\{(\w+)(\+?)\}")
 
 
@@ -32,7 +33,7 @@ class Asked(NamedTuple):
     """An operation and its parameters as the service's model names them."""
 
     action: str
-    shape: Any
+    shape: Shape
     params: Params
 
 
@@ -40,10 +41,10 @@ class _Route(NamedTuple):
     action: str
     verb: str
     path: re.Pattern[str]
-    shape: Any
+    shape: Shape
 
 
-def asked_of(model: Any, request: Request) -> Asked | None:
+def asked_of(model: Shape, request: Request) -> Asked | None:
     """None when the request is none of the service's, or cannot be read: moto has its own answer then."""
     try:
         if "X-Amz-Target" in request.headers:
@@ -55,7 +56,7 @@ def asked_of(model: Any, request: Request) -> Asked | None:
         return None
 
 
-def _by_form(model: Any, request: Request) -> Asked | None:
+def _by_form(model: Shape, request: Request) -> Asked | None:
     form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True)) or dict(request.query)
     action = form.get("Action", "")
     if action not in model.operation_names:
@@ -65,14 +66,14 @@ def _by_form(model: Any, request: Request) -> Asked | None:
     return Asked(action, operation.input_shape, parser(operation).parse({"values": form}))  # type: ignore[typeddict-item]
 
 
-def _by_target(model: Any, request: Request) -> Asked | None:
+def _by_target(model: Shape, request: Request) -> Asked | None:
     action = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
     if action not in model.operation_names:
         return None
     return Asked(action, model.operation_model(action).input_shape, _object(request.body))
 
 
-def _by_path(model: Any, request: Request) -> Asked | None:
+def _by_path(model: Shape, request: Request) -> Asked | None:
     for route in _routes(model):
         found = route.path.fullmatch(request.raw_path.partition("?")[0]) if route.verb == request.verb else None
         if found is not None:
@@ -82,7 +83,7 @@ def _by_path(model: Any, request: Request) -> Asked | None:
 
 
 @cache
-def _routes(model: Any) -> tuple[_Route, ...]:
+def _routes(model: Shape) -> tuple[_Route, ...]:
     operations = [model.operation_model(name) for name in model.operation_names]
     return tuple(
         _Route(operation.name, operation.http["method"], _pattern(operation.http["requestUri"]), operation.input_shape)
@@ -97,7 +98,7 @@ def _pattern(uri: str) -> re.Pattern[str]:
     return re.compile(_FIELD.sub(label, uri.partition("?")[0].rstrip("/")) + "/?")
 
 
-def _rest_params(shape: Any, labels: Mapping[str, str], request: Request) -> Params:
+def _rest_params(shape: Shape, labels: Mapping[str, str], request: Request) -> Params:
     if shape is None:
         return {}
     payload = shape.serialization.get("payload")
@@ -115,7 +116,7 @@ def _rest_params(shape: Any, labels: Mapping[str, str], request: Request) -> Par
     return params
 
 
-def _typed(member: Any, sent: str) -> Any:
+def _typed(member: Shape, sent: str) -> object:
     """What stands in a path, a query or a header, as the model has it; of a list the one that could be read."""
     if member.type_name == "list":
         return [sent]
