@@ -15,9 +15,9 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from loadproof.localcloud.controlplane.plane import ControlPlane
-from loadproof.localcloud.controlplane.wire import Reply
+from loadproof.localcloud.plane import ControlPlane
 from loadproof.localcloud.refusals.asked import Request
+from loadproof.localcloud.wire import Reply
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 1024**3  # asset archives are uploaded in one piece

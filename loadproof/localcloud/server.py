@@ -22,10 +22,10 @@ from loadproof.localcloud.bedrock import BedrockRuntime
 from loadproof.localcloud.bedrock.faults import ParameterFaults
 from loadproof.localcloud.bedrock.metrics import Metrics
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.moto_host import start_moto
-from loadproof.localcloud.controlplane.plane import ControlPlane, parameter_value
 from loadproof.localcloud.controlplane.sagemaker import Timing
 from loadproof.localcloud.front import MAX_BODY_BYTES, Front
+from loadproof.localcloud.moto_host import start_moto
+from loadproof.localcloud.plane import ControlPlane, parameter_value
 from loadproof.localcloud.queue import QueuePoller
 from loadproof.localcloud.queue.poller import cloud_environment
 from loadproof.localcloud.runtime import Runtime

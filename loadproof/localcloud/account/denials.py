@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qsl
 
-from loadproof.localcloud.controlplane.wire import Caller, Reply
+from loadproof.localcloud.wire import Caller, Reply
 
 PARAMETER: Final = "/loadproof/local-cloud/denied"  # actions as IAM writes them, separated by commas
 _PREFIXES: Final = {"monitoring": "cloudwatch"}  # where a service signs by another name than IAM has

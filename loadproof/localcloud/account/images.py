@@ -11,7 +11,7 @@ from moto.backends import get_backend
 
 from loadproof.catalog import container_images
 from loadproof.catalog.registries import registries
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 TARGET = "AmazonEC2ContainerRegistry_V20150921.BatchGetImage"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 
 def subnets(caller: Caller) -> set[str]:

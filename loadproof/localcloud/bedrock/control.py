@@ -7,7 +7,7 @@ from loadproof.localcloud.bedrock.models import plain_id
 from loadproof.localcloud.bedrock.operations import model_arn
 from loadproof.localcloud.bedrock.profiles import ProfileOperations
 from loadproof.localcloud.bedrock.throughput import ThroughputOperations
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 

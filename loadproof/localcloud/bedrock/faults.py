@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loadproof.localcloud.bedrock.errors import STATUS
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 log = logging.getLogger(__name__)
 FAULT_PARAMETER = "/loadproof/local-cloud/bedrock/fault"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 Record = Callable[[Caller, str, str, float, str], None]
 

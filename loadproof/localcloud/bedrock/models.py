@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loadproof.catalog.bedrock import NO_PREFIX, BedrockModel, bedrock_models, bedrock_prefixes, split_profile_id
 from loadproof.localcloud.bedrock.errors import BedrockError, invalid
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 _CONTEXT_SIZE = re.compile(r":\d+k$")
 _ARN = re.compile(r"arn:[a-z-]+:bedrock:(?P<region>[a-z0-9-]*):(?P<account>\d*):(?P<kind>[a-z-]+)/(?P<name>.+)")

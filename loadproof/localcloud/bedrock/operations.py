@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.wire import Caller, tag_map
+from loadproof.localcloud.wire import Caller, tag_map
 
 _ID_CHARACTERS = string.ascii_lowercase + string.digits
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from loadproof.catalog.bedrock import GLOBAL, NO_PREFIX, bedrock_models, bedrock_prefixes, split_profile_id
 from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id
 from loadproof.localcloud.bedrock.store import InferenceProfile
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, paged
 from loadproof.wire.documents import Document
 
 

@@ -14,7 +14,7 @@ from loadproof.catalog.bedrock import NO_PREFIX, BedrockModel, Unit, bedrock_mod
 from loadproof.localcloud.bedrock.errors import BedrockError
 from loadproof.localcloud.bedrock.models import Target
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 # Where no row of the catalog tells a default, the local cloud has one of its own.
 _STAND_IN: Final[dict[Unit, float]] = {"requests": 1000.0, "tokens": 1_000_000.0}

@@ -21,10 +21,10 @@ from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, 
 from loadproof.localcloud.bedrock.quotas import Admission
 from loadproof.localcloud.bedrock.stand_ins import Pools
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.controlplane.wire import Caller, caller_of
 from loadproof.localcloud.model_server.clock import Clock, WallClock
 from loadproof.localcloud.model_server.engine import Generation
 from loadproof.localcloud.runtime.answer import ClientGoneError, while_connected
+from loadproof.localcloud.wire import Caller, caller_of
 
 _TIER_HEADER = "X-Amzn-Bedrock-Service-Tier"
 Read = Callable[[Target, bytes], tuple[ParsedRequest, Writer]]

@@ -8,7 +8,7 @@ from typing import Final
 
 from loadproof.localcloud.bedrock.quotas import Quota
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, paged
 from loadproof.wire.documents import Document
 
 SERVICES: Final = {"bedrock": "Amazon Bedrock", "sagemaker": "Amazon SageMaker"}

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 # A commitment's length, on the cloud's clock.
 COMMITMENT_S = {"OneMonth": 30 * 86400.0, "SixMonths": 180 * 86400.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loadproof.localcloud.bedrock.models import known_model, plain_id
 from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id
 from loadproof.localcloud.bedrock.store import ProvisionedThroughput
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, paged
 from loadproof.wire.documents import Document
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
 

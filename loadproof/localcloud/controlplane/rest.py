@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from botocore.model import Shape
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Reply, Service, json_object
+from loadproof.localcloud.wire import AwsError, Caller, Params, Reply, Service, json_object
 
 _FIELD = re.compile(r"\{(\w+)\+?\}")
 

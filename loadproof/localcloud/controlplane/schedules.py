@@ -12,7 +12,7 @@ from moto.scheduler.models import Schedule, scheduler_backends
 from loadproof.errors import InputError
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule, is_due
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.wire import AwsError, Caller
 
 log = logging.getLogger(__name__)
 

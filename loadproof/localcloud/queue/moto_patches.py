@@ -17,10 +17,10 @@ import moto.sqs.models
 from moto.awslambda.models import LambdaFunction
 from moto.sqs.exceptions import QueueDoesNotExist
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
 from loadproof.localcloud.queue import packages
 from loadproof.localcloud.queue.functions import Functions
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.localcloud.wire import AwsError, Caller
 from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)

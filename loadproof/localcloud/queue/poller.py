@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from moto.awslambda.models import EventSourceMapping, LambdaBackend
 from moto.awslambda.utils import get_backend
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
 from loadproof.localcloud.queue import moto_patches
 from loadproof.localcloud.queue.emf import Datum, metrics_of
 from loadproof.localcloud.queue.events import Message, done, sqs_event
 from loadproof.localcloud.queue.functions import Functions, Ran, Result
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.localcloud.wire import AwsError, Caller
 from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 
 from moto.core.parse import EC2QueryParser, QueryParser
 
-from loadproof.localcloud.controlplane.wire import Params
+from loadproof.localcloud.wire import Params
 
 Shape: TypeAlias = Any  # of a service's model, which botocore reads
 _FIELD = re.compile(r"\{(\w+)(\+?)\}")

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from loadproof.localcloud.controlplane.schedule_expressions import is_schedule
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.wire import Caller, Params
 
 _INVALID, _PATTERN = "ValidationException", "InvalidEventPatternException"
 

@@ -13,7 +13,6 @@ from xml.sax.saxutils import escape
 from botocore.exceptions import UnknownServiceError
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Reply, faults, query_error, violation
 from loadproof.localcloud.refusals import (
     dashboards,
     events,
@@ -32,6 +31,7 @@ from loadproof.localcloud.refusals import (
 )
 from loadproof.localcloud.refusals.asked import Asked, Request, asked_of
 from loadproof.localcloud.refusals.rules import Rule
+from loadproof.localcloud.wire import AwsError, Caller, Reply, faults, query_error, violation
 
 log = logging.getLogger(__name__)
 # Signatures name these services otherwise than boto3 does.

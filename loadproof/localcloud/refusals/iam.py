@@ -7,8 +7,8 @@ from typing import Any
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, check_policy, check_tags, require
+from loadproof.localcloud.wire import Caller, Params
 
 # Services whose service-linked role takes no suffix, of those that stacks here lead to (recorded).
 _NO_SUFFIX = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.wire import AwsError, Caller, Params
 
 _INVALID = "ValidationException"
 _MOST_PLAINTEXT = 4096

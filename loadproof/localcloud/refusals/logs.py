@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.wire import Caller, Params
 
 _INVALID = "InvalidParameterException"
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.wire import Caller, Params
 
 _INVALID = "InvalidParameter"
 _NAME = re.compile(r"[\w-]{1,256}(\.fifo)?")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from moto.ec2.models.vpcs import VPCBackend
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.wire import Caller, Params
 
 _INVALID: Final = "InvalidParameterValue"
 # Amazon EC2 API reference, CreateSecurityGroup: of names and descriptions in a VPC.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.wire import Caller, Params
 
 _INVALID: Final = "ValidationException"
 _NAME: Final = re.compile(r"[\w.\-/]+", re.ASCII)

@@ -9,8 +9,8 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.controlplane.schedule_expressions import NOT_SIMULATED, is_schedule, is_simulated
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.wire import Caller, Params
 
 _INVALID = "ValidationException"
 

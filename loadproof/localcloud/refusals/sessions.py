@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.wire import Caller, Params
 
 
 def _assume(caller: Caller, params: Params) -> None:

@@ -16,9 +16,9 @@ import moto.sqs.models
 from moto.core.parse import RequestParserError, RestXMLParser
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, faults
 from loadproof.localcloud.refusals.asked import Request
 from loadproof.localcloud.refusals.rules import require
+from loadproof.localcloud.wire import AwsError, Caller, faults
 
 _BUCKET = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")

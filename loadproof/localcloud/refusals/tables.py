@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.wire import Caller, Params
 
 _INVALID: Final = "ValidationException"
 _NAME: Final = re.compile(r"[\w.-]{3,255}", re.ASCII)

@@ -13,8 +13,8 @@ from cloud_clients import signed_headers
 from loadproof.localcloud.bedrock.control import BedrockApi
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import StillClock
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
 from loadproof.localcloud.local import LocalCloud
+from loadproof.localcloud.wire import AwsError, Caller
 
 LLAMA = "meta.llama3-1-8b-instruct-v1:0"
 CALLER = Caller("123456789012", "us-east-1", "")

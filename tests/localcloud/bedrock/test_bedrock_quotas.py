@@ -9,7 +9,7 @@ from loadproof.localcloud.bedrock.models import resolve
 from loadproof.localcloud.bedrock.quotas import Admission, Bucket, listed_quotas
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import StillClock
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 LLAMA = "meta.llama3-1-8b-instruct-v1:0"
 HAIKU = "us.anthropic.claude-haiku-4-5-20251001-v1:0"

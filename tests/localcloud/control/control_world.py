@@ -11,7 +11,7 @@ from control_templates import TGI_IMAGE
 
 from loadproof.localcloud.controlplane.sagemaker import SageMakerApi, Store, Timing
 from loadproof.localcloud.controlplane.sagemaker.lookup import StoreDirectory
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Service
+from loadproof.localcloud.wire import AwsError, Caller, Service
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
 VARIANT = {

@@ -12,9 +12,9 @@ from control_templates import TGI_IMAGE
 from moto import mock_aws
 
 from loadproof.localcloud.clock import StillClock
-from loadproof.localcloud.controlplane.plane import ControlPlane
 from loadproof.localcloud.controlplane.sagemaker import Timing
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.plane import ControlPlane
+from loadproof.localcloud.wire import Caller
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
 COMPONENT = {"InferenceComponentName": "chat-main"}

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from scaling_world import CALLER, DIMENSIONS, World, scaling_world
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 
 @pytest.fixture

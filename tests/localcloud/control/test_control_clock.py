@@ -9,7 +9,7 @@ from loadproof.localcloud import local
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, MetricStore
 from loadproof.localcloud.controlplane.cloudwatch.queries import Queries, metric_query
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
 

@@ -10,7 +10,7 @@ from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, Metr
 from loadproof.localcloud.controlplane.cloudwatch.queries import queries_of
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
 from loadproof.localcloud.controlplane.cloudwatch.statistics import check_statistic, statistic_of
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.wire import AwsError, Caller
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
 A: Points = [1.0, None, 3.0]

@@ -8,7 +8,7 @@ from typing import Any
 
 from control_templates import create, delete, endpoint_template, reasons, update
 
-from loadproof.localcloud.controlplane.plane import CAPACITY_PARAMETER
+from loadproof.localcloud.plane import CAPACITY_PARAMETER
 
 Aws = Callable[[str], Any]
 

@@ -19,8 +19,8 @@ from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.jobs.definitions import problems_of
 from loadproof.localcloud.controlplane.jobs.machines import MachineApi
 from loadproof.localcloud.controlplane.jobs.tasks import error_prefix, is_provided
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
 from loadproof.localcloud.local import LocalCloud
+from loadproof.localcloud.wire import AwsError, Caller
 
 Aws = Callable[[str], Any]
 HOME = Caller(account="123456789012", region="us-east-1", access_key="")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from control_world import VARIANT, World
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 FIRST, SECOND = "ml.g6e.xlarge", "ml.g5.12xlarge"  # 1 accelerator and 32 GiB; 4 and 192 GiB
 POOLS = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadproof.localcloud.controlplane.sagemaker.capacity import Load, Size, place
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 
 @pytest.fixture

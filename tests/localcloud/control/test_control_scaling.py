@@ -9,7 +9,7 @@ import pytest
 from loadproof.localcloud.clock import StillClock
 from loadproof.localcloud.controlplane.autoscaling import AutoScalingApi
 from loadproof.localcloud.controlplane.autoscaling.targets import Target
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Service
+from loadproof.localcloud.wire import AwsError, Caller, Service
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
 TARGET = {

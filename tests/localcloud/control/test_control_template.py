@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loadproof.localcloud.controlplane.cloudformation.schemas import schema_of
 from loadproof.localcloud.controlplane.cloudformation.template import NO_VALUE, Resolver, Template, references
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 PARAMETERS = {"AWS::Region": "us-east-1", "Name": "chat", "List": ["a", "b"]}
 

@@ -15,7 +15,7 @@ from moto.scheduler.models import Schedule, scheduler_backends
 
 from loadproof.localcloud.clock import StillClock
 from loadproof.localcloud.controlplane.schedules import Schedules
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 Aws = Callable[[str], Any]
 

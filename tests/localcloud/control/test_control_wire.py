@@ -13,8 +13,8 @@ from cloud_clients import signed_headers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadproof.localcloud.controlplane.wire import Caller, Service
 from loadproof.localcloud.local import LocalCloud
+from loadproof.localcloud.wire import Caller, Service
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
 JSON = st.recursive(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import count
 
-from loadproof.localcloud.controlplane.wire import Caller
 from loadproof.localcloud.queue.sqs.api import SqsApi
 from loadproof.localcloud.queue.sqs.engine import Engine
 from loadproof.localcloud.queue.sqs.message import Message, State
 from loadproof.localcloud.queue.sqs.queue import Queue
+from loadproof.localcloud.wire import Caller
 
 CALLER = Caller("123456789012", "us-east-1", "AKIATEST")
 

@@ -8,9 +8,9 @@ import sys
 import pytest
 from sqs_world import CALLER, World
 
-from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.queue.sqs.moves import COMPLETED, FAILED, RUNNING
 from loadproof.localcloud.queue.sqs.queue import Queue
+from loadproof.localcloud.wire import AwsError
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqs_world import World
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 VISIBILITY_S, MOST_RECEIVES, RETENTION_S = 10, 4, 100
 

@@ -14,7 +14,7 @@ from loadproof.invocation.eventstream import encode_frame
 from loadproof.localcloud.bedrock.errors import BedrockError, invalid
 from loadproof.localcloud.bedrock.payloads.images import check_image
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, parsed_request
-from loadproof.localcloud.controlplane.wire import AwsError, check
+from loadproof.localcloud.wire import AwsError, check
 from loadproof.wire.documents import Document
 
 _ATTACHMENTS = ("image", "document", "video", "audio")

@@ -14,7 +14,7 @@ from loadproof.localcloud.controlplane.autoscaling.scaler import Scaled, Scaler
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule
 from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Policy, ScheduledAction, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, paged
 from loadproof.wire.documents import Document
 
 TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension

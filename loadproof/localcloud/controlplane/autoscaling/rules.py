@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from loadproof.localcloud.controlplane.autoscaling.alarms import PREDEFINED
 from loadproof.localcloud.controlplane.autoscaling.targets import CONCURRENCY, COPIES, INSTANCES
-from loadproof.localcloud.controlplane.wire import AwsError, Params
+from loadproof.localcloud.wire import AwsError, Params
 from loadproof.wire.documents import Document
 
 

@@ -17,7 +17,7 @@ from loadproof.localcloud.controlplane.autoscaling.decisions import step_capacit
 from loadproof.localcloud.controlplane.autoscaling.schedules import is_due
 from loadproof.localcloud.controlplane.autoscaling.targets import Activity, Capacity, Cooldown, Policy, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 from loadproof.wire.documents import Document
 
 _DEFAULT_COOLDOWN_S = 300.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from loadproof.localcloud.controlplane.wire import Caller, known
+from loadproof.localcloud.wire import Caller, known
 from loadproof.wire.documents import Document
 
 COPIES = "sagemaker:inference-component:DesiredCopyCount"

@@ -10,7 +10,7 @@ from loadproof.localcloud.controlplane.cloudformation.changes import NO_CHANGES,
 from loadproof.localcloud.controlplane.cloudformation.registry import ChangeSetNotFoundError, Registry
 from loadproof.localcloud.controlplane.cloudformation.stack import now
 from loadproof.localcloud.controlplane.cloudformation.template import invalid
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 

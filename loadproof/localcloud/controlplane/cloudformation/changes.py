@@ -9,7 +9,7 @@ from loadproof.localcloud.controlplane.cloudformation.deployer import Goal
 from loadproof.localcloud.controlplane.cloudformation.schemas import schema_of
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack, attribute_of, now
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 from loadproof.wire.documents import Document, Json
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."

@@ -23,7 +23,7 @@ from loadproof.localcloud.controlplane.cloudformation.stack import (
     needs_replacement,
 )
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 from loadproof.wire.documents import Document, Json
 
 _DYNAMIC = re.compile(r"\{\{resolve:[^}]*\}\}")

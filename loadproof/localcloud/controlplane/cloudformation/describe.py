@@ -7,7 +7,7 @@ import json
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack
 from loadproof.localcloud.controlplane.cloudformation.template import Template
-from loadproof.localcloud.controlplane.wire import known
+from loadproof.localcloud.wire import known
 from loadproof.wire.documents import Document
 
 Shown = Document

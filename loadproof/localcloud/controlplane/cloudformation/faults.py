@@ -8,7 +8,7 @@ from botocore.exceptions import ParamValidationError
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import ResourceFailedError
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 log = logging.getLogger(__name__)
 

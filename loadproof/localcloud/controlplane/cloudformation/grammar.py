@@ -8,7 +8,7 @@ from typing import Any
 
 import regex
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 Section = Mapping[str, Any]  # of a template, or all of it
 

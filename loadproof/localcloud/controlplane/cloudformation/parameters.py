@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 from loadproof.wire.documents import Document, Json
 
 SsmValue = Callable[[str], str]

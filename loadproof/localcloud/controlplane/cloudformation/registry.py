@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from loadproof.localcloud.controlplane.clients import Clients
+from loadproof.localcloud.clients import Clients
 from loadproof.localcloud.controlplane.cloudformation import grammar
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet, check_capabilities, check_known_types
 from loadproof.localcloud.controlplane.cloudformation.deployer import Deployer, Goal
@@ -28,7 +28,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources import RESOURCE_
 from loadproof.localcloud.controlplane.cloudformation.resources.base import Work
 from loadproof.localcloud.controlplane.cloudformation.stack import Stack, now
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Service
+from loadproof.localcloud.wire import AwsError, Caller, Params, Service
 
 log = logging.getLogger(__name__)
 _UPDATABLE = {

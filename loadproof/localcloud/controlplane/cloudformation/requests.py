@@ -11,7 +11,7 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
 _MOST_BODY, _MOST_VALUE = 51200, 4096

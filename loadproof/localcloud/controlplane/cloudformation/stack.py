@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from loadproof.localcloud.controlplane.cloudformation.schemas import schema_of
 from loadproof.localcloud.controlplane.cloudformation.template import Template
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, known
+from loadproof.localcloud.wire import AwsError, Caller, known
 from loadproof.wire.documents import Document, Json
 
 

@@ -7,7 +7,7 @@ from loadproof.localcloud.controlplane.cloudformation.changes import same
 from loadproof.localcloud.controlplane.cloudformation.registry import Registry
 from loadproof.localcloud.controlplane.cloudformation.stack import now
 from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from loadproof.localcloud.controlplane.cloudformation import grammar
 from loadproof.localcloud.controlplane.cloudformation.schemas import is_region
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 from loadproof.wire.documents import Document, Json
 
 Lookup = Callable[[str, str | None], Json]  # (logical id, attribute or None for Ref) -> value

@@ -16,7 +16,7 @@ from loadproof.localcloud.controlplane.cloudwatch.queries import (
     queries_of,
 )
 from loadproof.localcloud.controlplane.cloudwatch.rules import Rule
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
 State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]

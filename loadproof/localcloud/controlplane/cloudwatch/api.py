@@ -13,7 +13,7 @@ from loadproof.localcloud.controlplane.cloudwatch.expressions import refuse
 from loadproof.localcloud.controlplane.cloudwatch.metric_operations import INVALID_VALUE, MetricOperations, seconds
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricStore, dimensions_of
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Regional, key, paged, tag_map
+from loadproof.localcloud.wire import AwsError, Caller, Params, Regional, key, paged, tag_map
 from loadproof.wire.documents import Document
 
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loadproof.localcloud.controlplane.cloudwatch.queries import MetricQuery
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 _MOST_DATA, _MOST_VALUES = 1000, 150
 _LARGEST = 2.0**360

@@ -12,7 +12,7 @@ from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.cloudwatch.alarms import ACTIONS_OF, Alarm, State, Watch
 from loadproof.localcloud.controlplane.cloudwatch.expressions import Points
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricStore
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 from loadproof.wire.documents import Document
 
 log = logging.getLogger(__name__)

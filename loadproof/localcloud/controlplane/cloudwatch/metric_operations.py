@@ -25,7 +25,7 @@ from loadproof.localcloud.controlplane.cloudwatch.queries import (
     metric_query,
     queries_of,
 )
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, paged
 from loadproof.wire.documents import Document
 
 INVALID_VALUE = "InvalidParameterValue"

@@ -18,7 +18,7 @@ from loadproof.localcloud.controlplane.cloudwatch.expressions import (
 )
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, MetricStore, dimensions_of
 from loadproof.localcloud.controlplane.cloudwatch.statistics import check_statistic
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 from loadproof.wire.documents import Document
 
 # Statistics that count: at a speed of N they are taken over 1/N of the time and stand for N times as much.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 _SIMPLE: Final = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
 _NUMBER: Final = r"\d+(?:\.\d{1,10})?"

@@ -37,10 +37,10 @@ from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommu
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 from moto.stepfunctions.parser.backend.state_machine import StateMachineInstance
 
+from loadproof.localcloud.clients import Clients
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.jobs import tasks
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 from loadproof.wire.documents import Document, Json
 
 _LAST = (

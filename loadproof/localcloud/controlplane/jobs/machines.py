@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from moto.stepfunctions.parser.api import StateMachineType
 from moto.stepfunctions.parser.backend.state_machine import StateMachineRevision
 
+from loadproof.localcloud.clients import Clients
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.jobs.definitions import problems_of
 from loadproof.localcloud.controlplane.jobs.interpreter import Run
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, known, paged
 
 RoleCheck = Callable[[str, str, str], str | None]  # account, role's ARN, service: why it cannot be assumed
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")

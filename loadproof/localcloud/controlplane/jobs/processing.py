@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from loadproof.localcloud.controlplane.clients import Clients
+from loadproof.localcloud.clients import Clients
 from loadproof.localcloud.controlplane.sagemaker.existing import check_network
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known, tag_map
+from loadproof.localcloud.wire import AwsError, Caller, Params, known, tag_map
 from loadproof.wire.documents import Document
 from loadproof.wire.job import PROGRAM
 

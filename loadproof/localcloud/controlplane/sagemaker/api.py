@@ -10,7 +10,7 @@ from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable
 from loadproof.localcloud.controlplane.sagemaker.models import ModelOperations
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.wire import Caller
 
 
 class SageMakerApi(ModelOperations, EndpointOperations, ComponentOperations):

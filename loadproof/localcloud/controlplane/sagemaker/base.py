@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
-from loadproof.localcloud.controlplane.wire import Caller, Params, paged, tag_map
+from loadproof.localcloud.wire import Caller, Params, paged, tag_map
 from loadproof.wire.documents import Document
 
 

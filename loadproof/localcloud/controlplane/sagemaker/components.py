@@ -12,7 +12,7 @@ from loadproof.localcloud.controlplane.sagemaker.rules import (
     hosts_components,
 )
 from loadproof.localcloud.controlplane.sagemaker.store import Component, Rollout, Variant, refuse, utc_now
-from loadproof.localcloud.controlplane.wire import Caller, Params, key, known
+from loadproof.localcloud.wire import Caller, Params, key, known
 from loadproof.wire.documents import Document
 
 

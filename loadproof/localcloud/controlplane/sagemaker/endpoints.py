@@ -9,7 +9,7 @@ from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
 from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update
 from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, refuse, utc_now
-from loadproof.localcloud.controlplane.wire import Caller, Params, key, known
+from loadproof.localcloud.wire import Caller, Params, key, known
 from loadproof.wire.documents import Document
 
 MOVING = ("Creating", "Updating", "Deleting")

@@ -10,7 +10,7 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.account.networks import security_groups, subnets
 from loadproof.localcloud.controlplane.sagemaker.store import refuse
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 
 _IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[\w-]+)\.amazonaws\.com(\.cn)?/")
 _MODEL_ID_TAG = "loadproof:model-id"

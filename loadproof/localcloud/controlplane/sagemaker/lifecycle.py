@@ -21,8 +21,8 @@ from loadproof.localcloud.controlplane.sagemaker.capacity import (
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_back
 from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Variant, utc_now
 from loadproof.localcloud.controlplane.sagemaker.views import component_view, variant_view
-from loadproof.localcloud.controlplane.wire import Caller, key
 from loadproof.localcloud.directory import ComponentView, VariantView
+from loadproof.localcloud.wire import Caller, key
 from loadproof.wire.documents import Document
 
 Startable = Callable[[ComponentView | VariantView], str | None]  # why a container could not start; None when it can

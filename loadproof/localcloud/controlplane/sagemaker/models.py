@@ -6,7 +6,7 @@ from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.existing import check_existing
 from loadproof.localcloud.controlplane.sagemaker.rules import check_config, check_model, check_role
 from loadproof.localcloud.controlplane.sagemaker.store import Stored, Table, refuse
-from loadproof.localcloud.controlplane.wire import Caller, Params, key
+from loadproof.localcloud.wire import Caller, Params, key
 from loadproof.wire.documents import Document
 
 

@@ -14,7 +14,7 @@ from loadproof.localcloud.controlplane.sagemaker.capacity import (
 )
 from loadproof.localcloud.controlplane.sagemaker.deployments import faults
 from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Store, refuse
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 RoleCheck = Callable[[str, str], str | None]  # (account, role ARN) -> why SageMaker cannot assume it

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from loadproof.localcloud.controlplane.sagemaker.deployments import Course
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Regional, key
+from loadproof.localcloud.wire import AwsError, Caller, Regional, key
 from loadproof.wire.documents import Document
 
 Kept = TypeVar("Kept")

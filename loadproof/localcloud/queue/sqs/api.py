@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.queue.sqs.attributes import COMPUTED, check_known
 from loadproof.localcloud.queue.sqs.batches import BATCH_LIMIT, check_bytes, each, entries_of
 from loadproof.localcloud.queue.sqs.engine import Engine
@@ -19,6 +18,7 @@ from loadproof.localcloud.queue.sqs.message import (
     md5_of_attributes,
 )
 from loadproof.localcloud.queue.sqs.queue import MOST_VISIBILITY_S, Queue
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 _PAGE = 1000

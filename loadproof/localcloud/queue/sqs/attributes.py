@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.queue.sqs.errors import invalid_value
+from loadproof.localcloud.wire import AwsError
 from loadproof.wire.documents import Document
 
 _NUMBERS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from loadproof.localcloud.controlplane.wire import AwsError, Params
 from loadproof.localcloud.queue.sqs.errors import older_code
 from loadproof.localcloud.queue.sqs.message import checked_attributes, size_of
+from loadproof.localcloud.wire import AwsError, Params
 from loadproof.wire.documents import Document
 
 BATCH_LIMIT = 10

@@ -9,8 +9,8 @@ from typing import Any
 from botocore.model import Shape
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Params, fits
 from loadproof.localcloud.queue.sqs.errors import missing
+from loadproof.localcloud.wire import AwsError, Params, fits
 
 
 def check_types(action: str, params: Params) -> None:

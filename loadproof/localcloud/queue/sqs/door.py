@@ -15,9 +15,9 @@ from moto.core.parse import QueryParser
 from moto.core.serialize import SqsQuerySerializer
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, caller_of, json_object
 from loadproof.localcloud.queue.sqs.errors import older_code
 from loadproof.localcloud.queue.sqs.service import Result, SqsService
+from loadproof.localcloud.wire import AwsError, Caller, Params, caller_of, json_object
 
 log = logging.getLogger(__name__)
 _TARGET = "AmazonSQS."

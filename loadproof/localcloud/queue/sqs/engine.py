@@ -12,12 +12,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
-from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.queue.sqs.attributes import QueueAttributes
 from loadproof.localcloud.queue.sqs.errors import invalid, invalid_value, no_queue, no_resource, unsupported
 from loadproof.localcloud.queue.sqs.message import Attributes, Message, State, receipt_of, size_of
 from loadproof.localcloud.queue.sqs.moves import CANCELLED, RUNNING, MoveFailedError, MoveTask, parsed_handle
 from loadproof.localcloud.queue.sqs.queue import IN_FLIGHT_LIMIT, Queue
+from loadproof.localcloud.wire import AwsError
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}\Z")
 _NAME_REUSE_S = 60.0

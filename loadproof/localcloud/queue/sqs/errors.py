@@ -5,7 +5,7 @@ Codes and texts are those that AWS was seen to answer; where none is published, 
 
 from __future__ import annotations
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 
 _PREFIX = "AWS.SimpleQueueService."
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-api-responses.html

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from loadproof.localcloud.controlplane.wire import AwsError, known
 from loadproof.localcloud.queue.sqs.errors import invalid, invalid_value, missing
+from loadproof.localcloud.wire import AwsError, known
 from loadproof.wire.documents import Document
 
 _ALLOWED = "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"

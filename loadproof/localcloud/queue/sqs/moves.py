@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from loadproof.localcloud.controlplane.wire import known
 from loadproof.localcloud.queue.sqs.errors import invalid
 from loadproof.localcloud.queue.sqs.message import Message, State
 from loadproof.localcloud.queue.sqs.queue import Queue
+from loadproof.localcloud.wire import known
 from loadproof.wire.documents import Document
 
 RUNNING, COMPLETED, CANCELLED, FAILED = "RUNNING", "COMPLETED", "CANCELLED", "FAILED"

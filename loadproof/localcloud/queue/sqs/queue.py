@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.queue.sqs.attributes import QueueAttributes
 from loadproof.localcloud.queue.sqs.errors import invalid_value
 from loadproof.localcloud.queue.sqs.heap import LazyHeap
 from loadproof.localcloud.queue.sqs.message import Message, Receipt, State, handle_of, not_a_handle
+from loadproof.localcloud.wire import AwsError
 
 MOST_VISIBILITY_S = 43_200  # from a receive until the message is visible again, extensions included
 IN_FLIGHT_LIMIT = 120_000

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.queue.sqs.api import SqsApi
 from loadproof.localcloud.queue.sqs.checks import check_types
 from loadproof.localcloud.queue.sqs.engine import Engine
 from loadproof.localcloud.queue.sqs.queue import Queue
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 Result = Document

@@ -7,8 +7,8 @@ from typing import Any
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import require
+from loadproof.localcloud.wire import Caller, Params
 
 INVALID, MISSING = "InvalidParameterValueException", "ResourceNotFoundException"
 FUNCTION_ARN = re.compile(r"arn:aws[\w-]*:lambda:([\w-]+):(\d{12}):function:([\w-]+)(?::([\w$-]+))?")

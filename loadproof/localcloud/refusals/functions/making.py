@@ -14,10 +14,10 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.account.networks import security_groups, subnets
 from loadproof.localcloud.account.roles import role_problem
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.refusals.functions.lookup import INVALID, named
 from loadproof.localcloud.refusals.functions.runtimes import check_runtime
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.wire import AwsError, Caller, Params
 
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html#configuration-envvars-runtime
 _RESERVED = {

@@ -7,9 +7,9 @@ from typing import Any
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.functions.lookup import INVALID, MISSING, function
 from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.wire import Caller, Params
 
 _SOLE_BATCH = 10  # larger batches need a window
 

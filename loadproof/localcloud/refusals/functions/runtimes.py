@@ -10,8 +10,8 @@ from typing import Literal
 from moto.core.utils import get_service_model
 
 from loadproof.localcloud.controlplane.cloudformation.schemas import lint_data
-from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.refusals.functions.lookup import INVALID
+from loadproof.localcloud.wire import AwsError
 from loadproof.wire.documents import Document
 
 Block = Literal["create-block", "update-block"]

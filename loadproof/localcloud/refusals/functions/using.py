@@ -9,9 +9,9 @@ from typing import Any
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.refusals.functions.lookup import FUNCTION_ARN, INVALID, MISSING, existing, function, named
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.wire import AwsError, Caller, Params
 
 _ACCOUNT_CONCURRENCY, _LEAST_UNRESERVED = 1000, 100
 _SERVICE_PRINCIPAL = re.compile(r"[\w.-]+\.amazonaws\.com(\.cn)?|\*|\d{12}|arn:aws[\w-]*:(iam|sts)::.*")

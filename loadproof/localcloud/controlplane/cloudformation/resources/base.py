@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from botocore.client import BaseClient
 
-from loadproof.localcloud.controlplane.clients import Clients
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Service
+from loadproof.localcloud.clients import Clients
+from loadproof.localcloud.wire import AwsError, Caller, Service
 from loadproof.wire.documents import Document, Json
 
 Properties = Document

@@ -15,7 +15,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tagged,
 )
 from loadproof.localcloud.controlplane.sagemaker.existing import missing_weights
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.wire import AwsError
 from loadproof.wire.documents import Document
 
 

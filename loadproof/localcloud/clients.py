@@ -8,8 +8,8 @@ import boto3
 from botocore.client import BaseClient
 from botocore.config import Config
 
-from loadproof.localcloud.controlplane.wire import Caller
 from loadproof.localcloud.seal.keys import CloudKeys
+from loadproof.localcloud.wire import Caller
 
 
 class Clients:

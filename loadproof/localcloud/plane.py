@@ -11,37 +11,37 @@ from botocore.client import BaseClient
 from moto.backends import get_backend
 
 from loadproof.localcloud.account import denials, images
-from loadproof.localcloud.account.quotas import QuotaOperations, instance_quotas
 from loadproof.localcloud.account.reservations import ReservationOperations
 from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.bedrock import BedrockStore
 from loadproof.localcloud.bedrock.control import BedrockApi
 from loadproof.localcloud.bedrock.quotas import listed_quotas
 from loadproof.localcloud.bedrock.service_quotas import SERVICES, ServiceQuotasApi
+from loadproof.localcloud.clients import Clients
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling import AutoScalingApi
 from loadproof.localcloud.controlplane.autoscaling.targets import COPIES, Capacity, Target
-from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.cloudformation.api import CloudFormationApi
 from loadproof.localcloud.controlplane.cloudtrail import CloudTrailApi
 from loadproof.localcloud.controlplane.cloudwatch import CloudWatchApi, MetricStore
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey
 from loadproof.localcloud.controlplane.jobs.processing import JobRunner, ProcessingOperations
-from loadproof.localcloud.controlplane.pulse import Pulse
 from loadproof.localcloud.controlplane.rest import answer_rest
 from loadproof.localcloud.controlplane.sagemaker import SageMakerApi, Store, Timing
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.lookup import StoreDirectory
 from loadproof.localcloud.controlplane.schedules import Schedules
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from loadproof.localcloud.directory import ComponentView, VariantView
+from loadproof.localcloud.pulse import Pulse
 from loadproof.localcloud.queue.emf import Datum
 from loadproof.localcloud.queue.sqs.door import SqsDoor
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.localcloud.quotas import QuotaOperations, instance_quotas
 from loadproof.localcloud.refusals import RefusalGate
 from loadproof.localcloud.refusals.asked import Request
 from loadproof.localcloud.seal.keys import CloudKeys
+from loadproof.localcloud.wire import AwsError, Caller, Reply, Service, caller_of
 from loadproof.wire.documents import Document, Json
 
 _QUOTAS: Final = {"bedrock": listed_quotas, "sagemaker": instance_quotas}

@@ -19,7 +19,7 @@ from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.controlplane.jobs.processing import ProcessingOperations
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.endpoints import EndpointOperations
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 ENDPOINT: Final = "endpoint usage"
