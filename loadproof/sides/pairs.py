@@ -22,7 +22,7 @@ from loadproof.walls.prison import prison_kind
 Trust = Literal["base", "head", "unwalled"]  # whose code may run; "unwalled": HEAD's, as the user it runs as
 NO_WALLS: Final = (
     "HEAD changes code, and this machine has no walls to run a change's code in (Linux with user namespaces, or "
-    "bubblewrap): it does not run, as with --trust base; --trust unwalled runs it as you"
+    "bubblewrap; for root Linux 6.14): it does not run, as with --trust base; --trust unwalled runs it as you"
 )
 BASE, HEAD = "base", "head"  # folders of the work in which the sides are laid out
 _MOST_NAMED: Final = 10_000  # files of changed code; more is not read by anybody

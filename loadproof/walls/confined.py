@@ -95,13 +95,14 @@ def apart() -> None:
         os._exit(abs(os.waitstatus_to_exitcode(status)))
     _done(_libc.prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0), "prctl")
     _mount("proc", "/proc", 0, "proc")
-    if os.getuid() == 0 and _kernel() >= (6, 14):  # since then it is of these processes alone
+    if os.getuid() == 0 and numbers_run_out():
         Path("/proc/sys/kernel/pid_max").write_text(str(_MOST_THREADS))
 
 
-def _kernel() -> tuple[int, int]:
+def numbers_run_out() -> bool:
+    """Since Linux 6.14 `pid_max` is of a namespace's processes alone. Nothing else bounds root's: no RLIMIT_NPROC."""
     major, minor, *_ = os.uname().release.split(".")
-    return int(major), int(re.sub(r"\D.*", "", minor) or 0)
+    return (int(major), int(re.sub(r"\D.*", "", minor) or 0)) >= (6, 14)
 
 
 def own_tmp(folder: str | None, read: list[str], size_mib: int = 0) -> None:
