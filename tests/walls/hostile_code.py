@@ -171,8 +171,14 @@ def _writes(target: Target) -> Iterator[tuple[str, str]]:
 
 def _others(target: Target) -> Iterator[tuple[str, str]]:
     for name in ("SIGKILL", "SIGSTOP", "SIGTERM"):
-        for who in ("os.getppid()", str(target.parent), "1", "-1", "0"):
-            yield f"{name} to {who}", f"import signal\nattempt(lambda: os.kill({who}, signal.{name}))"
+        for who, pid in {
+            "its parent": "os.getppid()",
+            "the review": str(target.parent),
+            "the first": "1",
+            "all": "-1",
+            "its group": "0",
+        }.items():
+            yield f"{name} to {who}", f"import signal\nattempt(lambda: os.kill({pid}, signal.{name}))"
     yield "ends its group", "import signal\nattempt(lambda: os.killpg(os.getpgrp(), signal.SIGKILL))"
     yield (
         "lets others stay",
