@@ -38,3 +38,16 @@ def test_make_targets_and_verbs_of_the_readme_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for verb in set(re.findall(r"(?:^|`|\$ )loadproof ([a-z]+)", readme, re.MULTILINE)):
         assert f"## loadproof {verb}\n" in reference, verb
+
+
+def test_every_test_that_the_threat_model_leans_on_exists() -> None:
+    """By its file and its name; each asset has one at least."""
+    page = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    rows = page.partition("## What, and what holds it")[2].partition("## Left open")[0]
+    assets = [row for row in rows.splitlines() if row.startswith("| ") and not row.startswith("| asset")]
+    assert len(assets) > 10
+    for row in assets:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", row)
+        assert named, row
+        for file, test in named:
+            assert re.search(rf"^def {test}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), (file, test)
