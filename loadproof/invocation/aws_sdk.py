@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any, Final
 
 from loadproof.errors import CouldNotRunError
-from loadproof.invocation.aws_errors import BotoCoreError
 
 NEEDS_EXTRA: Final = "AWS is asked by its SDK, which is an extra; install it: pip install 'loadproof[aws]'"
 
@@ -23,10 +22,10 @@ def sdk(module: str) -> Any:
 
 def aws_session(region: str | None = None) -> Any:
     """A boto3 session. Raises CouldNotRunError: no SDK, a named profile that is not there."""
-    boto3 = sdk("boto3")
+    boto3, wrong = sdk("boto3"), sdk("botocore.exceptions").BotoCoreError
     try:
         return boto3.Session(region_name=region)
-    except BotoCoreError as error:
+    except wrong as error:
         raise CouldNotRunError(
             f"{error}; set AWS_PROFILE to one of `aws configure list-profiles`, or unset it"
         ) from error

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from loadproof.untrusted import with_escapes
 
 NO_DATA = "–"
-LONGEST_TEXT = 400  # characters of untrusted text shown before it is cut: the longest source of the catalog has 388
+LONGEST_TEXT = 240  # characters of untrusted text shown before it is cut; a name needs no more to be recognised
 
 SHORT = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": "E2E"}
 TITLES: Final = {

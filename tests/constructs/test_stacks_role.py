@@ -69,7 +69,10 @@ def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
             "Sid": "RollbackAlarms",
             "Effect": "Allow",
             "Action": "cloudwatch:DescribeAlarms",
-            "Resource": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:loadproof-test-chat-*",
+            "Resource": [
+                "arn:aws:cloudwatch:us-east-1:123456789012:alarm:loadproof-test-chat-latency-p95",
+                "arn:aws:cloudwatch:us-east-1:123456789012:alarm:loadproof-test-chat-error-rate",
+            ],
         },
         {"Sid": "RegistryLogin", "Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
         {

@@ -41,11 +41,6 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         r"ExecutionRole/Rights\w+",
-        _wildcard(r"arn:aws:cloudwatch:[^*]*:alarm:[^*]+-\*"),
-        "SageMaker reads the profile's own alarms, which begin with the endpoint's name, to turn an update back",
-    ),
-    Acknowledgement(
-        r"ExecutionRole/Rights\w+",
         _wildcard(r"arn:aws:s3:::[^*]+/\*"),
         "a model is every object below its prefix, and so are captured data and asynchronous answers",
     ),
@@ -81,7 +76,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         "Proof/Function/Role",
-        _wildcard(r"arn:aws:s3:::[^*]+/(loadproof-proof-)?\*"),
+        _wildcard(r"arn:aws:s3:::[^*]+/(loadproof-proof/)?\*"),
         "an asynchronous endpoint is asked by an object of its own name below the requests' prefix, and answers below "
         "another under a name that SageMaker gives",
     ),

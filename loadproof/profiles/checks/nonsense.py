@@ -67,7 +67,9 @@ def impossible_latency(subject: Subject) -> Iterator[Found]:
 def target_near_zero(placed: Placed) -> Iterator[Found]:
     scaling = placed.component.scaling
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
-        if isinstance(policy, TargetTracking) and policy.target != "auto" and policy.target < LEAST_TARGET:
+        if not isinstance(policy, TargetTracking) or policy.target == "auto":
+            continue
+        if policy.target < (1 if policy.metric == "concurrent_requests_per_copy" else LEAST_TARGET):
             found = f"{policy.target:g} {policy.metric} would bring every copy for one request"
             yield Found(placed.at("scaling", "policies", at, "target"), found, "write what a copy is to carry, or auto")
 

@@ -133,7 +133,7 @@ def longer_than_the_context(subject: Subject) -> Iterator[Found]:
         yield Found(("workload", "output_tokens"), found, f"write at most {row.max_output_tokens}")
     if read is None or written is None:
         return
-    context = f"the context of {row.context_tokens} of {row.model_id}"
+    context = f"the context of {row.context_tokens:,} of {row.model_id}"
     if read + written > row.context_tokens and not profile.workload.steps:
         yield Found(("workload", "input_tokens"), f"{read} + {written} tokens exceed {context}", "shorten it")
     else:

@@ -155,18 +155,10 @@ def number_nobody_means(subject: Subject) -> Iterator[Found]:
 @component_rule(
     "LP249",
     "Setting that costs and gives nothing",
-    reason="A copy for less than one request waits most of its time; an n-gram of a whole prompt is never found again.",
+    reason="An n-gram of a whole prompt is never found again.",
     mend="Write what was meant, or leave it out.",
 )
 def costs_for_nothing(placed: Placed) -> Iterator[Found]:
-    policies = placed.component.scaling.policies if placed.component.scaling else ()
-    for at, policy in enumerate(policies):
-        target = getattr(policy, "target", None)
-        per_request = getattr(policy, "metric", "") == "concurrent_requests_per_copy"
-        if per_request and not isinstance(target, str) and target is not None and target < 1:
-            yield Found(
-                placed.at("scaling", "policies", at, "target"), f"a copy for {target:g} requests", "write at least 1"
-            )
     speculative = getattr(placed.component.container, "speculative", None)
     longest = getattr(speculative, "longest_ngram_tokens", None)
     if longest is not None and longest > MOST_NGRAM_TOKENS:

@@ -98,7 +98,7 @@ def _statements(deployment: Deployment, endpoint: str, components: Sequence[str]
         for uri in (later.input_s3_uri, later.output_s3_uri, later.failure_s3_uri)
         if uri
     )
-    ours, probes = deployment.in_this_account, deployment.s3_arn(f"{asked}/loadproof-proof-*")
+    ours, probes = deployment.in_this_account, deployment.s3_arn(f"{asked}/loadproof-proof/*")
     yield allow("s3:DeleteObject", "s3:PutObject", on=probes, when=ours)
     yield allow("s3:GetObject", on=[deployment.s3_arn(f"{place}/*") for place in places], when=ours)
     if environment.kms_key_arn:

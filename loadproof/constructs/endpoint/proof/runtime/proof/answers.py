@@ -63,7 +63,7 @@ def asked(runtime: Any, endpoint: str, component: str | None, body: str) -> str:
 def asked_later(runtime: Any, s3: Any, endpoint: str, place: str, body: str) -> str:
     """The same through S3; `place` is the prefix that requests lie under."""
     bucket, _, prefix = place.removeprefix("s3://").partition("/")
-    key = f"{prefix}/loadproof-proof-{uuid.uuid4()}.json".lstrip("/")
+    key = f"{prefix}/loadproof-proof/{uuid.uuid4()}.json".lstrip("/")
     with_retries(partial(s3.put_object, Bucket=bucket, Key=key, Body=body.encode(), ContentType="application/json"))
     invoke = partial(runtime.invoke_endpoint_async, EndpointName=endpoint, InputLocation=f"s3://{bucket}/{key}")
     accepted = once_ready(invoke)
