@@ -8,6 +8,7 @@ from typing import Any, Final, get_args
 
 from reference_words import FIELDS
 
+from loadproof.profiles.inheritance import KEY as EXTENDS
 from loadproof.profiles.json_schema import environment_schema, profile_schema
 from loadproof.vocabulary import Form, Part
 
@@ -104,11 +105,12 @@ def _sections(
 def _table(name: str, part: _Node, definitions: dict[str, _Node]) -> str:
     rows = ["| key | value | default | what it does |", "|---|---|---|---|"]
     required = part.get("required", ())
+    or_else = [one for way in part.get("anyOf", ()) for one in way.get("required", ())]  # its own keys, or `extends`
     for key, node in part.get("properties", {}).items():
         unit = _unit(name, key)
         value = _cell(f"{_value(node, definitions, _form_of(name, key))}{f', {unit}' if unit else ''}")
         words = _cell(_words(name, key, node, definitions))
-        rows.append(f"| `{key}` | {value} | {_default(name, key, node, required)} | {words} |")
+        rows.append(f"| `{key}` | {value} | {_default(name, key, node, required, or_else)} | {words} |")
     return "\n".join(rows) + "\n"
 
 
@@ -156,9 +158,11 @@ def _bounds(node: _Node, least: str, most: str, what: str) -> str:
     return f", at most {high} {what}" if high else f", at least {low}" if low else ""
 
 
-def _default(name: str, key: str, node: _Node, required: Any) -> str:
+def _default(name: str, key: str, node: _Node, required: Any, or_else: list[str]) -> str:
     if key in required:
         return "*required*"
+    if key in or_else and key != EXTENDS:
+        return f"*required* without `{EXTENDS}`"
     without = _model(name).needed_without.get(key)
     if without:
         return f"*required* without `{without}`"

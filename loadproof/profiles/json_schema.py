@@ -31,7 +31,7 @@ def profile_schema() -> _Schema:
         definitions.pop(name, None)
     for name in PARTS:
         part = definitions[name.capitalize()]
-        part["properties"] = {KEY: _parent(f"file of keys of a {name}"), **part["properties"]}
+        part["properties"] = {KEY: _parent(f"a file of {name}'s keys"), **part["properties"]}
         if required := part.pop("required", None):
             part["anyOf"] = [{"required": required}, {"required": [KEY]}]
     partial_definitions = {f"{name}{_PARTIAL}": _partial(part) for name, part in definitions.items()}

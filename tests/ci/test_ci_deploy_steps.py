@@ -12,6 +12,7 @@ import boto3
 import pytest
 import yaml
 from botocore.config import Config
+from tiny_weights import TINY_SHAPE, safetensors
 from workflow_steps import ROOT, TEMPLATES, Runner, copy_of_the_code, without_make
 
 from loadproof.localcloud.local import running
@@ -23,8 +24,9 @@ BUCKET = "ci-loadproof-dev-123456789012"
 PROFILE: dict[str, Any] = {
     "name": "chat",
     "model": {
-        "id": "meta-llama/Llama-3.1-8B-Instruct",
-        "source": {"type": "s3", "s3_uri": "s3://example-models/llama/", "accept_eula": True},
+        "id": "acme/tiny",
+        "source": {"type": "s3", "s3_uri": "s3://example-models/tiny/"},
+        "architecture": TINY_SHAPE,
     },
     "container": {"family": "tgi", "version": "3.3.6", "settings": {"max_total_tokens": 4096}},
     "endpoint": {"instance_type": "ml.g6e.2xlarge"},
@@ -66,7 +68,7 @@ def make_ready(runner: Runner) -> None:
     """What a new account lacks of the profile: weights, and a quota for its instance type."""
     s3, quotas = client(runner, "s3"), client(runner, "service-quotas")
     s3.create_bucket(Bucket="example-models")
-    s3.put_object(Bucket="example-models", Key="llama/model.safetensors", Body=b"weights")
+    s3.put_object(Bucket="example-models", Key="tiny/model.safetensors", Body=safetensors())
     pages = quotas.get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
     wanted = "ml.g6e.2xlarge for endpoint usage"
     code = next(one["QuotaCode"] for page in pages for one in page["Quotas"] if one["QuotaName"] == wanted)

@@ -12,12 +12,14 @@ from stacks_cloud import Cloud, local_cloud
 from stacks_support import FEATURE_FLAGS, App
 from staging_hub import Hub, served
 from test_stacks_templates import findings
+from tiny_weights import TINY_SHAPE, safetensors
 
 from loadproof.constructs.choosing import read_deployments
 from loadproof.constructs.network import SERVICES, NetworkStack
 from loadproof.constructs.security.synthesized import findings_of
 from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.profiles.schema.environment import Network
+from loadproof.profiles.schema.model import ArchitectureOverride
 from stacks.application import add_stacks
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -126,8 +128,9 @@ def test_the_staged_profile_is_deployed(root: Path, cloud: Cloud) -> None:
     chosen = load_profile(root / "dev" / "assistant.yaml")
     secret = cloud.client("secretsmanager").create_secret(Name="hub", SecretString="hf_open")["ARN"]
     source = chosen.model.source.model_copy(update={"token_secret_arn": secret})
-    chosen = chosen.model_copy(update={"model": chosen.model.model_copy(update={"source": source})})
-    files = {"config.json": b"{}", "model.safetensors": b"weights"}
+    smaller = {"source": source, "architecture": ArchitectureOverride(**TINY_SHAPE)}  # 8 billion would be 16 GB
+    chosen = chosen.model_copy(update={"model": chosen.model.model_copy(update=smaller)})
+    files = {"config.json": b"{}", "model.safetensors": safetensors()}
     hub = Hub(files, frozenset(["model.safetensors"]), repository=chosen.model.id, revision=source.revision)
     hub.token = "hf_open"
     with served(hub) as running:

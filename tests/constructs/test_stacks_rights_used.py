@@ -14,16 +14,21 @@ from urllib.parse import parse_qs
 
 import pytest
 from stacks_cloud import Cloud, local_cloud
-from stacks_support import ENVIRONMENT, OWN_SHAPE, profile
+from stacks_support import ENVIRONMENT, profile
 from staging_hub import REPOSITORY, REVISION, Hub, served
+from tiny_weights import TINY_SHAPE, safetensors
 
 from loadproof.templates.template import listed
 
 STACK = "loadproof-test-chat"
-FILES = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 64, "tokenizer.json": b"{}"}
+FILES = {"config.json": b"{}", "model.safetensors": safetensors(), "tokenizer.json": b"{}"}
 LOGS = "Lambda writes the function's log by its role"
 POLLS = "Lambda's event source mapping asks by the function's role"
 DENIED = "nobody asks: with it, S3 says of a missing object that it is missing, and not that it is forbidden"
+STREAMS = "what streams needs it, too: InvokeEndpointWithResponseStream in SageMaker Runtime's API reference"
+IN_PARTS = "files of 64 MiB and more come in parts"
+BY_VERSION = "S3 asks for it where a request to delete many names their versions in its body"
+SPOILED = "a file whose checksum is not the commit's is taken away"
 AFTER_A_KILL = "asked after an accident alone: a function that died in the middle, a deployment that was turned back"
 # Rights that this deployment does not use: (beginning of the function's logical id, action) -> why it has them.
 UNUSED = {
@@ -33,6 +38,15 @@ UNUSED = {
     ("BufferConsumer", "sqs:DeleteMessage"): POLLS,
     ("BufferConsumer", "sqs:GetQueueAttributes"): POLLS,
     ("BufferConsumer", "s3:ListBucket"): DENIED,
+    ("BufferConsumer", "sagemaker:InvokeEndpoint"): STREAMS,
+    ("BufferEmptied", "s3:DeleteObjectVersion"): BY_VERSION,
+    ("WeightsBegin", "s3:AbortMultipartUpload"): AFTER_A_KILL,
+    ("WeightsBegin", "states:DescribeExecution"): AFTER_A_KILL,
+    ("WeightsBegin", "states:StopExecution"): AFTER_A_KILL,
+    ("WeightsFetch", "s3:DeleteObject"): SPOILED,
+    ("WeightsFetch", "s3:ListBucket"): DENIED,
+    ("WeightsFetch", "s3:ListBucketMultipartUploads"): IN_PARTS,
+    ("WeightsFetch", "s3:ListMultipartUploadParts"): IN_PARTS,
 }
 _S3 = (
     ("GET", "uploadId", "s3:ListMultipartUploadParts"),
@@ -79,7 +93,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
                 "accept_eula": None,
                 "token_secret_arn": secret,
             }
-            model = {"id": REPOSITORY, "source": source, "architecture": OWN_SHAPE}
+            model = {"id": REPOSITORY, "source": source, "architecture": TINY_SHAPE}
             chosen = profile(folder, {"model": model, "buffer": {"max_concurrency": 2}})
             environment = ENVIRONMENT.model_copy(update={"hub_url": hub.address, "results_on_destroy": "delete"})
             template = cloud.template(chosen, environment)
@@ -101,16 +115,22 @@ def _physical_names(cloud: Cloud) -> dict[str, str]:
 
 
 def _use(cloud: Cloud) -> None:
-    """Two requests that are answered, one twice, one that is buried."""
+    """Requests that are answered, one twice and one left in S3, and one that is buried."""
     (stack,) = cloud.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
     places = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
     sqs, s3 = cloud.client("sqs"), cloud.client("s3")
     request = {"prompt": "one two three", "max_tokens": 8}
-    for body in ({"key": "a", "request": request}, {"key": "a", "request": request}, {"no": "request"}):
-        sqs.send_message(QueueUrl=places["QueueUrl"], MessageBody=json.dumps(body))
     s3.put_object(Bucket=places["ResultsBucketName"], Key="requests/b.json", Body=json.dumps(request).encode())
+    for body in (
+        {"key": "a", "request": request},
+        {"key": "a", "request": request},
+        {"key": "b", "request_s3": "requests/b.json"},
+        {"no": "request"},
+    ):
+        sqs.send_message(QueueUrl=places["QueueUrl"], MessageBody=json.dumps(body))
     patience_s = time.monotonic() + 240
-    while not s3.list_objects_v2(Bucket=places["ResultsBucketName"], Prefix="results/").get("Contents"):
+    results = {"Bucket": places["ResultsBucketName"], "Prefix": "results/"}
+    while len(s3.list_objects_v2(**results).get("Contents", [])) < 2:
         assert time.monotonic() < patience_s, "no result came"
         time.sleep(0.2)
     while not sqs.receive_message(QueueUrl=places["DeadLetterQueueUrl"], WaitTimeSeconds=1).get("Messages"):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from stacks_cloud import Cloud, local_cloud
-from stacks_support import ENVIRONMENT, OWN_SHAPE, profile, synthesize
+from stacks_support import ENVIRONMENT, profile, synthesize
 from staging_hub import REPOSITORY, REVISION, Hub, served
+from tiny_weights import TINY_SHAPE, safetensors
 
 from loadproof.profiles.schema import Environment, Profile
 
@@ -18,7 +19,7 @@ STACK = "loadproof-test-chat"
 PREFIX = f"models/{REPOSITORY}/{REVISION}/"
 FILES = {
     "config.json": b"{}",
-    "model.safetensors": bytes(range(256)) * 64,
+    "model.safetensors": safetensors(),
     "tokenizer.json": b'{"version": "1.0"}',
     "pytorch_model.bin": b"a pickle",
 }
@@ -28,7 +29,7 @@ def staged(folder: Path, *, revision: str = REVISION, secret: str | None = None)
     source: dict[str, Any] = {"type": "hub", "revision": revision, "s3_uri": None, "accept_eula": None}
     if secret:
         source["token_secret_arn"] = secret
-    return profile(folder, {"model": {"id": REPOSITORY, "source": source, "architecture": OWN_SHAPE}})
+    return profile(folder, {"model": {"id": REPOSITORY, "source": source, "architecture": TINY_SHAPE}})
 
 
 def test_an_isolated_model_waits_for_its_weights(tmp_path: Path) -> None:

@@ -295,7 +295,8 @@ def test_a_conversation_that_outgrows_bedrocks_context_is_told(tmp_path: Path) -
     """Nova Lite reads 300,000 tokens: turn 31 of 9,000 and 900 tokens has 31 x 9,000 + 30 x 900 = 306,000."""
     text = ON_BEDROCK.read_text().replace("input_tokens: 256, output_tokens: 64, turns: 3", "{}")
     file = tmp_path / "on-bedrock.yaml"
-    for turns, told in ((30, []), (31, ["turn 31 of 31 has 306,000 prompt tokens, with all before it, and 900 of answer: over the context of 300,000"])):
+    said = "turn 31 of 31 has 306,000 prompt tokens, with all before it, and 900 of answer: over the context of 300,000"
+    for turns, told in ((30, []), (31, [said])):
         file.write_text(text.replace("{}", f"input_tokens: 9000, output_tokens: 900, turns: {turns}"))
         found = [problem.message for problem in check_file(file).problems if problem.code == "LP296"]
         assert [message.partition(" of amazon")[0] for message in found] == told

@@ -32,6 +32,7 @@ from loadproof.cli.main import run
 SHOWN = {
     ("docs/gate.md", "Message returned:"): "printed by CloudFormation; tests/localcloud/cdk/test_cdk_gate.py sees it",
     ("docs/gate.md", "profile's stack"): "a drawing",
+    ("docs/workload.md", "Sessions   80% of no class"): "printed: test_the_sessions_of_the_workloads_page_are_as_shown",
     ("docs/twin.md", "timestamp_s,"): "a trace: test_a_trace_as_shown_is_played",
     ("docs/tour.md", "deploy_profiles/dev/"): "printed: test_the_tours_mistake_is_told_as_shown",
 }

@@ -44,7 +44,7 @@ def test_every_key_that_a_profile_may_have_is_on_the_page() -> None:
     "row",
     [
         "| `lease_s` | integer 15..600, seconds | `60` |",
-        "| `at_concurrency` | integer ≥ 1 | *required* |",
+        "| `at_concurrency` | integer ≥ 1 | *required* without `extends` |",
         "| `input_tokens` | integer ≥ 1 or [map](#part-tokendistribution) or tokens such as ",
         "| `ttft_p95_ms` | number > 0, milliseconds | – | bound on the 95th percentile of the time to first token |",
         "| `requests_per_s_min` | number > 0, per second | – |",  # a least, not minutes

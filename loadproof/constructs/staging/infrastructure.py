@@ -109,7 +109,6 @@ class StagedWeights(Construct):
         files = f"{self.bucket.bucket_arn}/models/*"
         statements = [
             allow(
-                "s3:AbortMultipartUpload",
                 "s3:DeleteObject",
                 "s3:GetObject",
                 "s3:ListMultipartUploadParts",

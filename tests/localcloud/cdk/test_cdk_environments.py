@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from test_cdk_journey import CDK, REPOSITORY, Project, bootstrapped
+from tiny_weights import TINY_SHAPE, safetensors
 
 sys.path.append(str(REPOSITORY / "tests" / "constructs"))
 from staging_hub import Hub, served
@@ -21,8 +22,9 @@ REVISION = "0e9e39f249a16976918f6564b8830bc894c89659"
 PROFILE = f"""\
 name: chat
 model:
-  id: Qwen/Qwen3-8B
+  id: acme/tiny
   source: {{type: hub, revision: {REVISION}}}
+  architecture: {json.dumps(TINY_SHAPE)}
 container:
   family: vllm
   version: 0.30.0
@@ -31,12 +33,12 @@ endpoint: {{instance_type: ml.g6e.2xlarge}}
 objectives: {{at_concurrency: 4, e2e_p95_ms: 6000, error_rate_max: 0.01}}
 workload: {{input_tokens: 256, output_tokens: 64}}
 """
-FILES = {"config.json": b"{}", "model.safetensors": b"weights"}
+FILES = {"config.json": b"{}", "model.safetensors": safetensors()}
 
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[Hub]:
-    with served(Hub(FILES, frozenset(["model.safetensors"]), "Qwen/Qwen3-8B", REVISION)) as running:
+    with served(Hub(FILES, frozenset(["model.safetensors"]), "acme/tiny", REVISION)) as running:
         yield running
 
 
