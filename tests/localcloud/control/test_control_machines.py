@@ -657,3 +657,13 @@ def test_a_job_is_never_greener_than_its_image_its_role_and_its_program(aws: Aws
     assert "no remote.json under the run's prefix" in found["ExitMessage"]
     streams = aws("logs").describe_log_streams(logGroupName="/aws/sagemaker/ProcessingJobs")["logStreams"]
     assert any(stream["logStreamName"].startswith("no-run/algo-1-") for stream in streams)
+
+
+def test_a_definition_that_moto_cannot_build_leaves_the_next_one_as_it_is() -> None:
+    """Amazon States Language: Variable and Parameters are JSONPath's, so JSONata may not have them and JSONPath may."""
+    rule = {"Variable": "$.a", "IsPresent": True, "Next": "E"}
+    states = {"S": {"Type": "Choice", "Choices": [rule]}, "E": {"Type": "Succeed"}}
+    refused = {"StartAt": "S", "QueryLanguage": "JSONata", "States": states}
+    assert list(problems_of(json.dumps(refused), express=False))
+    state = {"Type": "Pass", "Parameters": {"a": 1}, "End": True}
+    assert not list(problems_of(json.dumps({"StartAt": "S", "States": {"S": state}}), express=False))
