@@ -297,9 +297,10 @@ def test_a_stopped_execution_ends_at_once_with_what_was_said() -> None:
 def test_no_thread_outlives_the_cloud() -> None:
     """Whatever its executions wait for, however deep."""
     machines, before = Machines(), set(threading.enumerate())
-    waiting = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 600, "End": True}}}
-    machines.start({"Both": {"Type": "Parallel", "Branches": [waiting, waiting], "End": True}})
-    machines.start({"Each": {"Type": "Map", "ItemsPath": "$.n", "ItemProcessor": waiting, "End": True}}, {"n": [1, 2]})
+    waiting = {"Type": "Wait", "Seconds": 600, "End": True}
+    first, second = ({"StartAt": name, "States": {name: waiting}} for name in ("W", "V"))
+    machines.start({"Both": {"Type": "Parallel", "Branches": [first, second], "End": True}})
+    machines.start({"Each": {"Type": "Map", "ItemsPath": "$.n", "ItemProcessor": first, "End": True}}, {"n": [1, 2]})
     time.sleep(0.3)
     machines.api.stop()
     assert set(threading.enumerate()) - before == set()

@@ -180,6 +180,16 @@ def refused() -> list[Fact]:
     return _tables("refused")
 
 
+def bases() -> list[Fact]:
+    """The requests that rows change something in, as they are; those that are wrong as they are say so in `error`."""
+    found = []
+    for path in sorted((HERE / "refused").glob("*.yaml")):
+        told = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        common = {"service": told.get("service", path.stem)}
+        found += [Fact(path.stem, name, {**common, **said}) for name, said in told.get("bases", {}).items()]
+    return found
+
+
 def _tables(folder: str) -> list[Fact]:
     facts = [fact for path in sorted((HERE / folder).glob("*.yaml")) for fact in read_table(path)]
     keys = [fact.key for fact in facts]

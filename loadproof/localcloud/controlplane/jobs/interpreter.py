@@ -351,7 +351,7 @@ def _install() -> None:
         jsonata_functions._DECLARATION_BY_VARIABLE_REFERENCE.pop(name)
 
     preprocessor: Any = Preprocessor
-    # moto keeps the scopes of all parsers in one list: a definition that is refused would leave its own to every later one
+    # moto keeps the scopes of all parsers in one list: a refused definition would leave its own to every later one
     preprocessor.__init__ = lambda self: setattr(self, "_query_language_per_scope", [])
 
     state_class: Any = ExecutionState

@@ -79,9 +79,9 @@ def _choice_problems(choice: Json, *, top: bool) -> Iterator[str]:
     if not top and "Next" in choice:
         yield "Next stands in the outermost rule of a Choice only"
     for name, value in choice.items():
-        if name.startswith("Timestamp") and not name.endswith("Path") and isinstance(value, str):
-            if not _is_timestamp(value):
-                yield f"{name} compares a timestamp of RFC 3339, found {value!r}"
+        told = name.startswith("Timestamp") and not name.endswith("Path") and isinstance(value, str)
+        if told and not _is_timestamp(value):
+            yield f"{name} compares a timestamp of RFC 3339, found {value!r}"
         inner = value if isinstance(value, list) else [value]
         if name in ("And", "Or", "Not"):
             yield from (why for one in inner for why in _choice_problems(one, top=False))
