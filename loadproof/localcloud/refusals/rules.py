@@ -24,6 +24,7 @@ _ELEMENTS = {
 }  # fmt: skip
 _SERVICE = re.compile(r"[\w.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal|aws)")
 _AWS_PRINCIPAL = re.compile(r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::(\d{12}|cloudfront):.+|A[A-Z0-9]{15,}")
+_FORMS = {"AWS": _AWS_PRINCIPAL, "Service": _SERVICE}
 _PRINCIPALS = {"AWS", "Service", "Federated", "CanonicalUser"}
 
 
@@ -89,9 +90,9 @@ def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
         principals = row.get("Principal", row.get("NotPrincipal"))
         for kind in principals if isinstance(principals, dict) else ():
             require(kind in _PRINCIPALS, code, f"Invalid principal in policy: unknown principal type {kind}")
-            form = {"AWS": _AWS_PRINCIPAL, "Service": _SERVICE}.get(kind)
-            for one in _texts(principals[kind]) if form is not None else ():
-                require(form.fullmatch(one), code, f'Invalid principal in policy: "{kind.upper()}":"{one}"')
+            form = _FORMS.get(kind)
+            for one in _texts(principals[kind]):
+                require(form is None or form.fullmatch(one), code, f'Invalid principal in policy: "{kind.upper()}":"{one}"')
         message = "AssumeRole policy may only specify STS AssumeRole actions."
         require(all(one.lower().startswith("sts:") for one in _texts(row.get("Action", "sts:"))), code, message)
         require("Resource" not in row, code, "Has prohibited field Resource")

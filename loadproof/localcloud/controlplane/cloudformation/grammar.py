@@ -107,7 +107,7 @@ def _check_dependencies(name: str, needed: object, resources: Section) -> None:
     names = needed if isinstance(needed, list) else [needed]
     if not all(isinstance(one, str) for one in names):
         raise refuse(f"Template format error: DependsOn of resource {name} must be a string or a list of strings.")
-    unknown = [one for one in names if one not in resources]
+    unknown = [str(one) for one in names if one not in resources]
     if unknown:
         raise refuse(
             f"Template format error: Unresolved resource dependencies [{', '.join(unknown)}] in the Resources block of "

@@ -61,9 +61,8 @@ def _check_queue(caller: Caller, params: Params, arn: str) -> None:
     both = params.get("ScalingConfig") and params.get("ProvisionedPollerConfig")
     require(not both, INVALID, "ScalingConfig and ProvisionedPollerConfig cannot be used together.")
     timeout_s = int(getattr(function(caller, params["FunctionName"]), "timeout", 0))
-    visibility_s = int(
-        get_backend("sqs")[caller.account][caller.region].queues[arn.rpartition(":")[2]].visibility_timeout
-    )
+    queues: Any = get_backend("sqs")[caller.account][caller.region].queues
+    visibility_s = int(queues[arn.rpartition(":")[2]].visibility_timeout)
     message = f"Queue visibility timeout: {visibility_s} seconds is less than Function timeout: {timeout_s} seconds"
     require(visibility_s >= timeout_s, INVALID, message)
 
