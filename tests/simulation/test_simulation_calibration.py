@@ -11,7 +11,7 @@ from loadproof.capacity.calibration import Fit, fit
 from loadproof.capacity.observations import Figures, Observation
 from loadproof.capacity.workload import PlannedWorkload
 from loadproof.profiles import load_profile
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import equal_requests
 from loadproof.simulation.replay import ttft_factor
 
 PROFILE = Path(__file__).resolve().parents[2] / "scripts" / "real_server" / "sessions.yaml"
@@ -32,8 +32,7 @@ def calibrated(tmp_path: Path, *, played: bool) -> Fit:
     deployment = deployment_of(load_profile(file))
     cells = []
     for in_flight, prompt, tokens_per_s, ttft_ms, tpot_ms, e2e_ms in MEASURED:
-        step = Step(TokenCounts("fixed", float(prompt)), TokenCounts("fixed", 48.0))
-        load = PlannedWorkload(prompt, 48, mixture=Mixture((SessionClass((step,)),)))
+        load = PlannedWorkload(prompt, 48, mixture=equal_requests(prompt, 48))
         figures = Figures(tokens_per_s, ttft_ms, tpot_ms, e2e_ms)
         cells.append(Observation(f"{in_flight}", deployment, prompt, 48, in_flight, figures, workload=load))
     return fit(cells, hardware="one CPU core", played=ttft_factor if played else None)
@@ -47,11 +46,11 @@ def worst_ttft(found: Fit) -> float:
 
 def test_first_tokens_of_alike_requests_are_met_at_every_level(tmp_path: Path) -> None:
     """Four clients keep step: the first is prefilled alone and the three others wait for it."""
-    assert worst_ttft(calibrated(tmp_path, played=True)) < 0.10
+    assert worst_ttft(calibrated(tmp_path, played=True)) < 0.12
 
 
 def test_the_formula_alone_cannot(tmp_path: Path) -> None:
-    assert worst_ttft(calibrated(tmp_path, played=False)) > 0.15
+    assert worst_ttft(calibrated(tmp_path, played=False)) > 0.30
 
 
 def test_its_range_of_ttft_is_narrow(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from loadproof.capacity.rows import row_deployment
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import equal_requests
 
 _NAMING = ("model", "instance_type", "tp_degree", "server")
 # Past it a level says how failing went: what failed early left room for the others, or held it until a timeout.
@@ -142,9 +142,8 @@ def _as_measured(
     one, requests that were all alike; None of any others."""
     counted = round(level.cached_input_tokens or 0)
     if level.alike:
-        step = Step(TokenCounts("fixed", float(inputs)), TokenCounts("fixed", float(outputs)))
         cached = counted or (workload.cached_tokens if workload else 0)
-        return PlannedWorkload(inputs, outputs, cached_tokens=cached, mixture=Mixture((SessionClass((step,)),)))
+        return PlannedWorkload(inputs, outputs, cached_tokens=cached, mixture=equal_requests(inputs, outputs))
     if workload is None:
         return None
     sent = replace(workload, input_tokens=inputs, output_tokens=outputs)
