@@ -5,7 +5,7 @@ BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE  # every command would compile the whole house again
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos fuzz fuzz-profiles accidents lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm sessions-vllm loads-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos fuzz fuzz-profiles accidents lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -47,6 +47,12 @@ demo-vllm: setup .venv-vllm/.ready  ## the same job against a real vLLM on the C
 
 extrapolate-vllm: setup .venv-vllm/.ready  ## calibrate on a real vLLM's first levels, predict the rest: docs/accuracy-vllm.md
 	$(BIN)/python scripts/vllm_extrapolation.py
+
+sessions-vllm: setup .venv-vllm/.ready  ## conversations over a real vLLM's cache of prompts: docs/accuracy-sessions.md
+	$(BIN)/python scripts/vllm_sessions.py
+
+loads-vllm: setup .venv-vllm/.ready  ## random arrivals and mixed lengths on a real vLLM: docs/accuracy-loads.md
+	$(BIN)/python scripts/vllm_loads.py
 
 # A file's tests stay on one worker: what a module starts (local clouds, stores, a browser) is started once.
 # Three workers on two cores: much of a worker's time is waiting for clouds, queues and deployments. What fails among the

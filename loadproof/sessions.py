@@ -260,3 +260,9 @@ class Mixture:
         """Of so many sessions that are always under way, whose requests take `answer_s` each."""
         takes_s = self.mean(lambda one: one.in_a_row) * answer_s + self.mean(lambda one: one.pause_s)
         return sessions * self.requests / takes_s
+
+
+def equal_requests(input_tokens: int, output_tokens: int) -> Mixture:
+    """Single requests that are all as long as each other."""
+    prompt, answer = (TokenCounts("fixed", float(tokens)) for tokens in (input_tokens, output_tokens))
+    return Mixture((SessionClass((Step(prompt, answer),)),))

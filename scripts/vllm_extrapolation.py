@@ -33,10 +33,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
 from loadproof.bench.imports import read_measured  # noqa: E402
-from loadproof.capacity import deployment_of, find_knee, predict_level  # noqa: E402
+from loadproof.capacity import deployment_of, find_knee  # noqa: E402
+from loadproof.capacity.workload import PlannedWorkload  # noqa: E402
 from loadproof.errors import InputError  # noqa: E402
 from loadproof.profiles import load_calibration, load_profile  # noqa: E402
 from loadproof.profiles.schema import Calibration  # noqa: E402
+from loadproof.sessions import equal_requests  # noqa: E402
+from loadproof.simulation.replay import replayed  # noqa: E402
 
 BIN = REPOSITORY / ".venv" / "bin"
 PROFILE = REPOSITORY / "scripts" / "real_server" / "extrapolation.yaml"
@@ -222,7 +225,8 @@ def report(work: Path) -> str:
     prompt = round(median(run.input_tokens for runs in found.values() for run in runs))
     deployment, answer = deployment_of(profile), profile.workload.output_tokens
     assert isinstance(answer, int)
-    foreseen = [predict_level(deployment, prompt, answer, level) for level in (*SEEN, *UNSEEN)]
+    load = replayed(PlannedWorkload(prompt, answer, mixture=equal_requests(prompt, answer)))
+    foreseen = [load.level(deployment, level) for level in (*SEEN, *UNSEEN)]
     predicted = {
         level.concurrency: Figures(*(getattr(level, name) for name in NAMES)) for level in foreseen if level is not None
     }

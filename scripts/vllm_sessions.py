@@ -144,16 +144,15 @@ def cache_counts(base: str) -> tuple[float, float]:
     return float(found[0][1]), float(found[1][1])
 
 
-def bench(base: str, out: Path, concurrency: int, prompt: int, requests: int, *more: str) -> None:
+def bench(base: str, out: Path, concurrency: int | None, prompt: int, requests: int, *more: str) -> None:
     pinned = ["nice", "-n", NICE, *(["taskset", "-c", "1"] if (os.cpu_count() or 1) > 1 else [])]
     options = {
         "--target": f"{base}/v1/chat/completions",
         "--protocol": "openai",
         "--model": "tiny",
-        "--concurrency": concurrency,
+        **({"--concurrency": concurrency} if concurrency else {}),
         "--requests-per-level": requests,
-        "--input-tokens": prompt,
-        "--output-tokens": ANSWER,
+        **({} if "--input-tokens" in more else {"--input-tokens": prompt, "--output-tokens": ANSWER}),
         "--tokenizer": out.parent / "model" / "tokenizer.json",
         "--warmup": 0,
         "--out": out,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, exp, expm1, log, sqrt
 from statistics import median
+from typing import TypeAlias
 
 from loadproof.capacity.calibration_problem import ACCEPTANCE, FABRIC, HARDWARE, PRIOR_WEIGHT, Problem, problem_of
 from loadproof.capacity.confidence import confidence_of
@@ -34,6 +35,7 @@ from loadproof.capacity.observations import (
     refuse_mixtures,
 )
 from loadproof.capacity.speculation import accepted_by_position
+from loadproof.capacity.workload import PlannedWorkload
 from loadproof.errors import InputError
 from loadproof.profiles.schema import (
     CalibratedServer,
@@ -46,10 +48,13 @@ from loadproof.profiles.schema import (
     ServerParameters,
 )
 
+TtftFactor: TypeAlias = Callable[[PlannedWorkload, PlannedDeployment, int], float]
+
 _FEWEST_LEVELS = 3  # below it none can be left out
 FOLDS = 6  # of leaving levels out: a few dozen levels replayed by TGI's rules would take minutes level by level
 _WITHOUT_FOLDS = 0.25  # the band of own hardware where too few levels were measured to leave one out
 _TTFT_UNMEASURED = 0.5
+_PLAYED = 2  # times that the first fits are played
 OUTLIER_FACTOR, OUTLIER_LEAST = 4.0, 0.15
 FARTHEST_OFF = 2.0  # past it in the middle, the levels are of something else than the deployment
 
@@ -87,18 +92,28 @@ class Fit:
         return sum(len(level.outliers) for level in self.levels)
 
 
-def fit(observations: Sequence[Observation], *, hardware: str | None = None, loads: Sequence[int] = ()) -> Fit:
+def fit(
+    observations: Sequence[Observation],
+    *,
+    hardware: str | None = None,
+    loads: Sequence[int] = (),
+    played: TtftFactor | None = None,
+) -> Fit:
     """Refit server and fabric to the observations, all of one server and accelerator; the shipped rows are the priors.
 
     `hardware` names what served instead of the instance type's accelerator (a CPU, say): its effective bandwidth and
     compute are fitted too, from starting points read off the lowest level. `loads`, in flight, are what the bands shall
-    hold over; default: doublings from 1 to the most measured. Raises InputError without a figure to fit to, and for
-    observations of several servers or accelerators.
+    hold over; default: doublings from 1 to the most measured. `played` says what TTFT is of the formula's as requests
+    of a workload meet; it hardly depends on the parameters, so each fit is played once and fitted again. Raises
+    InputError without a figure to fit to, and for observations of several servers or accelerators.
     """
     refuse_mixtures(observations)
     refuse_impossible(observations)
     problem = problem_of(observations, hardware)
     found = problem.solved(observations)
+    for _ in range(_PLAYED if played else 0):
+        observations = [_met(cell, played, problem.applied(cell.deployment, found)) for cell in observations]
+        found = problem.solved(observations)
     levels = _levels(observations, problem, found)
     _refuse_far_off(levels)
     enough = len({cell.concurrency for cell in observations}) >= _FEWEST_LEVELS
@@ -115,6 +130,12 @@ def fit(observations: Sequence[Observation], *, hardware: str | None = None, loa
         left_out=bool(held_out),
         hardware=hardware,
     )
+
+
+def _met(cell: Observation, played: TtftFactor | None, fitted: PlannedDeployment) -> Observation:
+    if played is None or cell.workload is None:
+        return cell
+    return replace(cell, ttft_factor=played(cell.workload, fitted, cell.concurrency))
 
 
 def fit_document(

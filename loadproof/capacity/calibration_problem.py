@@ -25,7 +25,7 @@ ROUNDS = 25
 # `step_ms_per_doubling` need several models or degrees, and stay as shipped.
 SERVER = ("step_ms", "step_ms_per_sequence", "bandwidth_efficiency", "compute_efficiency")
 ACCEPTANCE = "acceptance"  # of a proposed token, where some of the levels speculated
-OUTSIDE = "ttft_ms"  # what lies between client and step; of own hardware nothing is kept of it
+OUTSIDE = "ttft_ms"  # what lies between client and step
 FABRIC = ("effective_gb_per_s", "latency_us")
 HARDWARE = ("bandwidth_gb_per_s", "bf16_tflops")
 PARAMETER_BOUNDS = {
@@ -53,6 +53,7 @@ class Problem:
         chip, fabric = deployment.accelerator, deployment.fabric
         if self.hardware is not None:
             server, chip = own_hardware(server, chip, self.hardware, **{name: parameters[name] for name in HARDWARE})
+            server = replace(server, ttft_ms=parameters[OUTSIDE])
         if deployment.accelerators > 1:
             fabric = _with(fabric, {name: parameters[name] for name in FABRIC})
         speculation = deployment.speculation
@@ -115,6 +116,7 @@ def _hardware_start(observations: Sequence[Observation]) -> Parameters:
         "step_ms_per_sequence": tpot_ms / 50,
         "bandwidth_gb_per_s": bytes_per_ms / 1e6,
         "bf16_tflops": flops / 1e12,
+        OUTSIDE: _NEXT_DOOR_MS,
     }
 
 

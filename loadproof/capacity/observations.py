@@ -37,8 +37,9 @@ class Figures:
 class Observation:
     """One measured level and the deployment it was measured on. `label` says where it comes from.
 
-    With a `workload` it is the steady state of that profile's level, and predicted as a plan predicts it; without, a
-    whole run of requests of which only mean lengths are known.
+    With a `workload` it is the steady state of that load, and predicted as a plan predicts it; without, a whole run of
+    requests of which only mean lengths are known. `ttft_factor` is what TTFT is of the formula's where requests meet
+    as they did: clients of equal requests keep step, and wait for each other's prompts.
     """
 
     label: str
@@ -49,6 +50,7 @@ class Observation:
     measured: Figures
     cached_tokens: int = 0
     workload: PlannedWorkload | None = None
+    ttft_factor: float = 1.0
 
 
 def predicted_figures(observation: Observation, deployment: PlannedDeployment | None = None) -> Figures:
@@ -58,7 +60,10 @@ def predicted_figures(observation: Observation, deployment: PlannedDeployment | 
         level = cell.workload.level(served_by, cell.concurrency)
         if level is None:
             return Figures()
-        return Figures(level.output_tokens_per_s, level.ttft_ms, level.tpot_ms or None, level.e2e_ms)
+        ttft_ms = min(level.ttft_ms * cell.ttft_factor, level.e2e_ms)
+        after_first = cell.workload.output_tokens - 1
+        tpot_ms = level.tpot_ms + (level.ttft_ms - ttft_ms) / after_first if after_first else None
+        return Figures(level.output_tokens_per_s, ttft_ms, tpot_ms, level.e2e_ms)
     run = predict_run(
         served_by,
         cell.input_tokens,

@@ -188,7 +188,8 @@ class _Fleet:
         if size is None:
             if step is None or now_ms >= self._until_ms:
                 self._times, self._next_time_ms = iter(()), inf
-                self._returning.clear()
+                due = [one for one in self._returning if one[2] is not None and now_ms < self._until_ms]
+                self._returning[:] = sorted(due)  # sessions under way go on to their end
             return None
         if isinstance(size, Session):
             first, *others = size.first()

@@ -49,6 +49,13 @@ def replayed(planned: PlannedWorkload) -> PlannedWorkload:
     return replace(planned, replay=_Played(planned))
 
 
+def ttft_factor(planned: PlannedWorkload, deployment: PlannedDeployment, concurrency: int) -> float:
+    """What mean TTFT is of the formula's where requests meet as this workload sends them; 1 where nothing is served."""
+    formula = planned.by_formula.level(deployment, concurrency)
+    played = replayed(planned).level(deployment, concurrency)
+    return played.ttft_ms / formula.ttft_ms if played and formula and formula.ttft_ms else 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class _Played:
     """Plays levels of one workload; always the same for the same level."""

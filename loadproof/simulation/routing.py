@@ -113,9 +113,11 @@ class Router:
             cache.shrink(self._room(index))
 
     def _room(self, index: int) -> int:
-        """Blocks beside what runs and what waits: these take from what is kept."""
+        """Blocks beside what runs and what waits: these take from what is kept. A server sets one aside, and what a
+        request has begun is a whole block to it, half of which in the mean is empty."""
         copy, block_tokens = self._slots[index], self._prefixes.block_tokens
-        return max(0, copy.capacity // block_tokens - max(copy.held // block_tokens, self._cache(index).held))
+        begun = copy.held // block_tokens + len(copy.running) // 2
+        return max(0, copy.capacity // block_tokens - 1 - max(begun, self._cache(index).held))
 
     def _any(self, blocks: Sequence[int], session: object) -> int:
         return self._chance.choice(self._serving)

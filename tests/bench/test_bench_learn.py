@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from math import exp
 from pathlib import Path
 from random import Random
 
@@ -18,7 +19,7 @@ from moto.server import ThreadedMotoServer
 
 from loadproof.bench.learn import reading
 from loadproof.bench.learn.captures import request_of
-from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, rank_correlation
+from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, pairs_of, rank_correlation
 from loadproof.bench.learn.reading import Checkpoint, read_recorded
 from loadproof.errors import CouldNotRunError, InputError
 
@@ -232,6 +233,17 @@ def test_lengths_that_go_together_are_learned_in_pairs(tmp_path: Path) -> None:
     assert len(pairs) == 200
     assert all(answer == 2 * prompt for prompt, answer in pairs)
     assert sum(prompt for prompt, _ in pairs) / 200 == pytest.approx(68, abs=0.5)
+
+
+def test_pairs_keep_the_tails_of_both() -> None:
+    """Of 20,000 pairs that go together, 200 have both 95th percentiles within 5% and the mean within 2%."""
+    chance = Random(8)
+    seen = [chance.gauss(0, 1) for _ in range(20_000)]
+    prompts = [round(exp(6 + 0.8 * one)) for one in seen]
+    answers = [round(exp(4.8 + 0.6 * (0.8 * one + 0.6 * chance.gauss(0, 1)))) for one in seen]
+    for recorded, taken in zip((prompts, answers), pairs_of(prompts, answers), strict=True):
+        assert sum(sorted(taken)[189:191]) / 2 == pytest.approx(sorted(recorded)[19_000], rel=0.05)
+        assert sum(taken) / 200 == pytest.approx(sum(recorded) / 20_000, rel=0.02)
 
 
 def test_lengths_of_one_kind_are_not_paired(tmp_path: Path) -> None:

@@ -55,6 +55,12 @@ def test_a_closed_loop_holds_sessions_and_begins_another_when_one_is_over() -> N
     assert [one.sent_ms for one in found] == [0, 2_050, 2_100]
 
 
+def test_sessions_under_way_are_finished_when_no_other_begins() -> None:
+    """Of two clients the second's session is over at 50 ms, and there is no third; the first's goes on for 2 s."""
+    found = run([chain(0, 2.0), chain(1)], ClosedLoop(2))
+    assert [one.sent_ms for one in found] == [0, 0, 2_050]
+
+
 def test_branches_are_sent_together_and_a_join_waits_for_the_slowest() -> None:
     """Three branches after 50 ms, of 5, 5 and 20 tokens; their join at 50 + 200 and a pause of 100 ms."""
     steps = [DrawnStep(10, 5), *(DrawnStep(10, tokens, 0, (0,)) for tokens in (5, 5, 20))]

@@ -17,8 +17,8 @@ class MeasuredLevel:
     `tpot_ms` is (E2E - TTFT) / (output tokens - 1) of each request, whatever its file calls it. `concurrency` None:
     the load was not a closed loop of known size. `date` is the day of the measurement, `2026-11-21`. `simulated`: the
     endpoint was a local cloud's twin, whose times are predictions. `profile`: a steady state of that profile's load, by
-    its name. `samples_ms`: a metric's figure of each request
-    (ttft, tpot, e2e), where the file has those but not when each was sent.
+    its name. `alike`: its requests were as long as each other, and nobody's second turn. `samples_ms`: a metric's
+    figure of each request (ttft, tpot, e2e), where the file has those but not when each was sent.
     """
 
     source: str
@@ -42,6 +42,7 @@ class MeasuredLevel:
     date: str | None = None
     simulated: bool = False
     profile: str | None = None
+    alike: bool = False
     samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 

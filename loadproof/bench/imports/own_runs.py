@@ -64,4 +64,7 @@ def _level(level: Level, summary: Summary, source: str) -> MeasuredLevel:
         date=day(summary.created_utc),
         simulated=summary.conditions.backend == "twin",
         profile=summary.profile.name if summary.profile else None,
+        alike=workload.turns == 1
+        and workload.dataset is None
+        and workload.input_distribution == workload.output_distribution == "fixed",
     )

@@ -18,6 +18,7 @@ from loadproof.cli.printing import print_parts, tables_on
 from loadproof.cli.profile_names import option
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles.calibrating import is_calibration
+from loadproof.simulation.replay import ttft_factor
 from loadproof.terminal import Terminal
 
 
@@ -62,7 +63,8 @@ def calibrate(
         raise InputError(f"--date {date}: expected a day like 2026-11-21")
     levels, left_out = observed(measured, profile, concurrency)
     with Terminal(stderr=True).status(f"fitting to {len(levels)} levels, and without some of them in turn"):
-        found = fit([level.observation for level in levels], hardware=hardware, loads=loads_of(profile))
+        observations = [level.observation for level in levels]
+        found = fit(observations, hardware=hardware, loads=loads_of(profile), played=ttft_factor)
     day = date or max((level.date for level in levels if level.date), default=None)
     simulated = any(level.simulated for level in levels)
     document = fit_document(found, sources_of(levels), day, simulated=simulated)

@@ -15,6 +15,7 @@ from loadproof.capacity.rows import row_deployment
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
+from loadproof.sessions import equal_requests
 
 _NAMING = ("model", "instance_type", "tp_degree", "server")
 # Past it a level says how failing went: what failed early left room for the others, or held it until a timeout.
@@ -130,16 +131,23 @@ def _observation(
         concurrency=level.concurrency,
         measured=_figures(level),
         cached_tokens=round(level.cached_input_tokens or 0),
-        workload=None if workload is None else _as_measured(workload, level, inputs, outputs),
+        workload=_as_measured(workload, level, inputs, outputs),
     )
 
 
-def _as_measured(workload: PlannedWorkload, level: MeasuredLevel, inputs: int, outputs: int) -> PlannedWorkload:
-    """The profile's workload at the lengths that were sent, and with the cached tokens that the server counted."""
+def _as_measured(
+    workload: PlannedWorkload | None, level: MeasuredLevel, inputs: int, outputs: int
+) -> PlannedWorkload | None:
+    """The profile's workload at the lengths that were sent, and with the cached tokens that the server counted; without
+    one, requests that were all alike; None of any others."""
+    counted = round(level.cached_input_tokens or 0)
+    if level.alike:
+        cached = counted or (workload.cached_tokens if workload else 0)
+        return PlannedWorkload(inputs, outputs, cached_tokens=cached, mixture=equal_requests(inputs, outputs))
+    if workload is None:
+        return None
     sent = replace(workload, input_tokens=inputs, output_tokens=outputs)
-    if not level.cached_input_tokens:
-        return sent
-    return replace(sent, cached_tokens=round(level.cached_input_tokens), history="computed")
+    return replace(sent, cached_tokens=counted, history="computed") if counted else sent
 
 
 def _refuse_another(level: MeasuredLevel, planned: PlannedDeployment) -> None:
