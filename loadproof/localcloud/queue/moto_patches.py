@@ -17,7 +17,7 @@ import moto.sqs.models
 from moto.awslambda.models import LambdaFunction
 from moto.sqs.exceptions import QueueDoesNotExist
 
-from loadproof.localcloud.queue import packages
+from loadproof.localcloud.queue import function_views, packages
 from loadproof.localcloud.queue.functions import Functions
 from loadproof.localcloud.queue.sqs.service import SqsService
 from loadproof.localcloud.wire import AwsError, Caller
@@ -64,6 +64,7 @@ def install(functions: Functions, sqs: SqsService) -> None:
     function_class.invoke = invoke
     function_class._get_layers_data = layers_data
     function_class._invoke_lambda = _invoke_lambda
+    function_views.install()
 
 
 class _Accounts(dict[str, "_Regions"]):

@@ -92,7 +92,8 @@ def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
             require(kind in _PRINCIPALS, code, f"Invalid principal in policy: unknown principal type {kind}")
             form = _FORMS.get(kind)
             for one in _texts(principals[kind]):
-                require(form is None or form.fullmatch(one), code, f'Invalid principal in policy: "{kind.upper()}":"{one}"')
+                message = f'Invalid principal in policy: "{kind.upper()}":"{one}"'
+                require(form is None or form.fullmatch(one), code, message)
         message = "AssumeRole policy may only specify STS AssumeRole actions."
         require(all(one.lower().startswith("sts:") for one in _texts(row.get("Action", "sts:"))), code, message)
         require("Resource" not in row, code, "Has prohibited field Resource")

@@ -37,13 +37,14 @@ def named(caller: Caller, params: Params) -> None:
     function(caller, params["FunctionName"], params.get("Qualifier"))
 
 
-def check_revision(params: Params) -> None:
-    """Nobody was told a revision here, so none that is asked for can be the latest."""
+def check_revision(found: Any, params: Params) -> None:
+    """A change may ask that the function, or its alias, is still the one that its caller saw."""
     message = (
         "The Revision Id provided does not match the latest Revision Id. Call the GetFunction/GetAlias API to retrieve "
         "the latest Revision Id"
     )
-    require("RevisionId" not in params, "PreconditionFailedException", message, 412)
+    latest = found.get_configuration()["RevisionId"] if found is not None else None
+    require(params.get("RevisionId") in (None, latest), "PreconditionFailedException", message, 412)
 
 
 def existing(caller: Caller, params: Params) -> Any:

@@ -14,7 +14,7 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.account.networks import security_groups, subnets
 from loadproof.localcloud.account.roles import role_problem
-from loadproof.localcloud.refusals.functions.lookup import INVALID, check_revision, existing, named
+from loadproof.localcloud.refusals.functions.lookup import INVALID, check_revision, existing, function
 from loadproof.localcloud.refusals.functions.runtimes import check_runtime
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
@@ -176,14 +176,12 @@ def _layer(caller: Caller, params: Params) -> None:
 
 
 def _update_code(caller: Caller, params: Params) -> None:
-    existing(caller, params)
-    check_revision(params)
+    check_revision(existing(caller, params), params)
     _check_code(caller, params)
 
 
 def _configure(caller: Caller, params: Params) -> None:
-    named(caller, params)
-    check_revision(params)
+    check_revision(function(caller, params["FunctionName"], params.get("Qualifier")), params)
     _check_settings(caller, params)
 
 

@@ -78,7 +78,7 @@ def _publish(caller: Caller, params: Params) -> None:
         "Please try again with the CodeSHA256 in $LATEST."
     )
     require(not asked or asked == found.code_sha_256, INVALID, message)
-    check_revision(params)
+    check_revision(found, params)
 
 
 def _create_alias(caller: Caller, params: Params) -> None:
