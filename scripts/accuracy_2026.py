@@ -43,12 +43,14 @@ GROUPS: dict[str, Callable[[dict[str, str]], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measured figure: predicted over measured, less 1, and whether its range held it."""
+    """One measured figure: predicted over measured, less 1, whether its range held it, and the upper end of that over
+    the predicted figure, less 1."""
 
     row: dict[str, str]
     what: str
     error: float
     inside: bool
+    width: float = 0.0
 
 
 def rows_of_2026(path: Path) -> Iterator[dict[str, str]]:
@@ -72,15 +74,15 @@ def cells_of(path: Path) -> tuple[list[Cell], dict[str, int]]:
                 continue
             low, middle, high = (float(answer[f"{predicted}{end}"]) for end in ("_low", "", "_high"))
             found = float(row[measured])
-            cells.append(Cell(row, what, middle / found - 1, low <= found <= high))
+            cells.append(Cell(row, what, middle / found - 1, low <= found <= high, high / middle - 1))
     return cells, reasons
 
 
 def lines_of(cells: Sequence[Cell]) -> list[str]:
     """A table by what the rows have in common."""
     lines = [
-        "| rows | figure | median error | p90 | bias | inside the range | cells |",
-        "|---|---|---|---|---|---|---|",
+        "| rows | figure | median error | p90 | bias | inside the range | its mean width | cells |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for group, key in GROUPS.items():
         for label in sorted({key(cell.row) for cell in cells}):
@@ -92,12 +94,17 @@ def lines_of(cells: Sequence[Cell]) -> list[str]:
 
 
 def spread(cells: Sequence[Cell]) -> str:
-    """The last five cells of a table's line."""
+    """The last six cells of a table's line."""
     errors = np.array([cell.error for cell in cells])
     size = np.abs(errors)
     inside = np.mean([cell.inside for cell in cells])
     middle, tail = np.median(size), np.quantile(size, 0.9)
-    return f"{middle:.1%} | {tail:.1%} | {np.median(errors):+.1%} | {inside:.0%} | {len(cells)}"
+    return f"{middle:.1%} | {tail:.1%} | {np.median(errors):+.1%} | {inside:.0%} | {width_of(cells)} | {len(cells)}"
+
+
+def width_of(cells: Sequence[Cell]) -> str:
+    """How wide these cells' ranges are: the mean half-width of their logarithms, as a share above."""
+    return f"+{np.expm1(np.mean(np.log1p([cell.width for cell in cells]))):.0%}"
 
 
 def section(path: Path) -> list[str]:

@@ -18,11 +18,14 @@ from typing import Any
 
 import fit_step_model
 import numpy as np
+from fit_reach import Load, loads_of
+from fit_reach import rows_of as reach_of
 from fit_step_model import Case, Parameters, fit, run_of
 
 from loadproof.capacity import PlannedDeployment, PredictedRun, fitting, predict_run
 from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.curve import batch_capacity
+from loadproof.capacity.servers import fitted_prompts
 
 # Fewer figures than this calibrate nothing: two cells of one model on an accelerator leave it as good as unseen.
 ENOUGH = 8
@@ -94,19 +97,21 @@ def fit_held_out(cases: Sequence[Case], split: str) -> list[tuple[float, float]]
 def graded(case: Case, seen: Sequence[Case]) -> Case:
     """The case as if calibrated on the cases seen: their accelerators, and their degrees on its fabric."""
     row, deployment = case
-    return row, calibrated_on(deployment, [other for _, other in seen], ENOUGH)
+    return row, calibrated_on(deployment, loads_of(seen), ENOUGH)
 
 
-def calibrated_on(
-    deployment: PlannedDeployment, seen: Sequence[PlannedDeployment], enough: int = 1
-) -> PlannedDeployment:
-    """With what so many of those seen share: their accelerators, and their degrees on this one's fabric."""
-    chips = Counter(other.accelerator.name for other in seen)
-    degrees = Counter(other.accelerators for other in seen if other.instance.fabric == deployment.instance.fabric)
-    fabric = deployment.fabric
+def calibrated_on(deployment: PlannedDeployment, seen: Sequence[Load], enough: int = 1) -> PlannedDeployment:
+    """With what so many of those seen share: their accelerators, and their degrees on this one's fabric; and with the
+    prompts of any of them."""
+    others = [load.deployment for load in seen]
+    chips = Counter(other.accelerator.name for other in others)
+    degrees = Counter(other.accelerators for other in others if other.instance.fabric == deployment.instance.fabric)
+    fabric, server = deployment.fabric, deployment.server
+    prompts = fitted_prompts(server.family, deployment.accelerator.name, reach_of(seen))
     if deployment.accelerators > 1:
         fabric = replace(fabric, calibrated_degrees=_enough(degrees, enough))
-    return replace(deployment, fabric=fabric, server=replace(deployment.server, calibrated_on=_enough(chips, enough)))
+    server = replace(server, calibrated_on=_enough(chips, enough), fitted_prompts=prompts)
+    return replace(deployment, fabric=fabric, server=server)
 
 
 def applied(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from accuracy_cells import calibrated_on, goal, rows_of
+from fit_reach import Load
 
 from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container
 from loadproof.capacity.confidence import confidence_of
@@ -67,9 +68,9 @@ def section(path: Path, refit: Refit, applied: Applied) -> list[str]:
     ordered: list[Published] = []
     for group in groups:
         seen = [row for row in rows if row.group != group]
-        fitted, deployments = refit(seen), [row.deployment for row in seen]
+        fitted, loads = refit(seen), [Load(row.deployment, None) for row in seen]
         out = [
-            replace(row, deployment=calibrated_on(row.deployment, deployments)) for row in rows if row.group == group
+            replace(row, deployment=calibrated_on(row.deployment, loads)) for row in rows if row.group == group
         ]
         errors = [error_of(replace(row, deployment=applied(row.deployment, fitted))) for row in out]
         lines.append(_line(f"without {group[0]} on {group[1]}", out, errors, ("", "")))
@@ -83,7 +84,7 @@ def section(path: Path, refit: Refit, applied: Applied) -> list[str]:
 
 def _whole_rows(path: Path) -> list[str]:
     """What `loadproof predict` says of these rows, told that prompts are cached but for their last block."""
-    found: dict[str, list[tuple[float, bool]]] = {name: [] for name in _FIGURES}
+    found: dict[str, list[tuple[float, bool, float]]] = {name: [] for name in _FIGURES}
     for row in rows_of(path, _VLLM):
         if not row["concurrency"]:
             continue
@@ -92,19 +93,20 @@ def _whole_rows(path: Path) -> list[str]:
             if row[measured] and answer[predicted]:
                 low, middle, high = (float(answer[f"{predicted}{end}"]) for end in ("_low", "", "_high"))
                 value = float(row[measured])
-                found[name].append((abs(middle / value - 1), low <= value <= high))
+                found[name].append((abs(middle / value - 1), low <= value <= high, log(high / middle)))
     lines = [
         "What `loadproof predict` says of them, whole runs with cached prompts and"
         f" {FRONT_MS:.0f} ms for SageMaker's front, which is the median of these very TTFTs. Where answers are of"
-        " uneven length the 90th percentile of latency is twice the mean; of a row only the mean length is known.",
+        " uneven length the 90th percentile of latency is twice the mean; of a row only the mean length is known, so"
+        " where that has a fraction the range of p90 goes up to ln 10 times the mean, as of exponential lengths.",
         "",
-        "| figure | median error | p90 | inside the range | cells |",
-        "|---|---|---|---|---|",
+        "| figure | median error | p90 | inside the range | its mean width | cells |",
+        "|---|---|---|---|---|---|",
     ]
     for name, cells in found.items():
-        errors, inside = zip(*cells, strict=True)
+        errors, inside, widths = zip(*cells, strict=True)
         middle, tail = np.median(errors), np.quantile(errors, 0.9)
-        lines.append(f"| {name} | {middle:.1%} | {tail:.1%} | {np.mean(inside):.0%} | {len(cells)} |")
+        lines.append(f"| {name} | {middle:.1%} | {tail:.1%} | {np.mean(inside):.0%} | +{np.expm1(np.mean(widths)):.0%} | {len(cells)} |")
     return [*lines, ""]
 
 
@@ -159,7 +161,7 @@ def error_of(row: Published) -> float:
 
 def _line(label: str, rows: Sequence[Published], log_errors: Sequence[float], goals: tuple[str, str]) -> str:
     errors = np.abs(np.expm1(log_errors))
-    bands = [confidence_of(row.deployment) for row in rows]
+    bands = [confidence_of(row.deployment, prompt_tokens=row.input_tokens) for row in rows]
     inside = np.mean([abs(error) <= log(1 + band.band) for band, error in zip(bands, log_errors, strict=True)])
     grades = ", ".join(sorted({band.grade for band in bands}))
     wanted = goals[0]

@@ -30,10 +30,12 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts"), str(REPOSITORY / "tests" / "capacity")]
 
 import accuracy_published  # noqa: E402
+import fit_reach  # noqa: E402
 import numpy as np  # noqa: E402
 from accuracy_2026 import FIGURES, Cell, rows_of_2026, spread  # noqa: E402
 from accuracy_cells import calibrated_on  # noqa: E402
 from accuracy_published import Published  # noqa: E402
+from fit_step_model import cases_of_tables  # noqa: E402
 
 from loadproof.capacity import PlannedDeployment, PredictedRun, predict_run  # noqa: E402
 from loadproof.capacity.confidence import confidence_of  # noqa: E402
@@ -259,11 +261,12 @@ def _cells(rows: Sequence[Row], found: Fit, seen: Sequence[Row]) -> list[Cell]:
         deployment = _calibrated(row.deployment, found, seen)
         concurrency = int(row.given["concurrency"])
         load = predict_run(applied(deployment, found.parameters), row.input_tokens, row.output_tokens, concurrency)
-        confidence = replace(confidence_of(deployment), ttft_on_top_ms=0.0)  # its client was beside its server
+        # Its client was beside its server.
+        confidence = replace(confidence_of(deployment, prompt_tokens=row.input_tokens), ttft_on_top_ms=0.0)
         for what, error in errors_of(row, found.parameters).items():
             figure = {"latency": "e2e_ms", "TTFT": "ttft_ms", "throughput": "output_tokens_per_s"}[what]
             low, high = confidence.range_of(figure, exp(error), load)
-            cells.append(Cell(row.given, what, exp(error) - 1, low <= 1.0 <= high))
+            cells.append(Cell(row.given, what, exp(error) - 1, low <= 1.0 <= high, high / exp(error) - 1))
     return cells
 
 
@@ -271,7 +274,7 @@ def _calibrated(deployment: PlannedDeployment, found: Fit, seen: Sequence[Row]) 
     """As doubtful as rows fitted on those seen leave it."""
     family, chip = deployment.family, deployment.accelerator
     alike = [row for row in seen if row.deployment.family == family]
-    deployment = calibrated_on(deployment, [row.deployment for row in alike])
+    deployment = calibrated_on(deployment, loads_of([], alike))
     doubt = found.doubt(
         family,
         GENERATION[chip.name],
@@ -288,8 +291,8 @@ def section(published: Sequence[Published], rows: Sequence[Row]) -> list[str]:
         "Held out: fitted again (`scripts/fit_servers.py`) without the rows in question, with the range they would"
         " have.",
         "",
-        "| | figure | median error | p90 | bias | inside the range | cells |",
-        "|---|---|---|---|---|---|---|",
+        "| | figure | median error | p90 | bias | inside the range | its mean width | cells |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     fitted = ("in sample", _cells(rows, Fit(published, rows), rows))
     for label, cells in (fitted, *held_out(published, rows)):
@@ -357,6 +360,7 @@ def main() -> None:
         print(row)
     if arguments.write:
         write(found)
+        write_reach(published, rows)
     if arguments.held_out:
         print("\n".join(section(published, rows)))
 
@@ -375,6 +379,17 @@ def write(found: Fit) -> None:
         writer = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def loads_of(published: Sequence[Published], rows: Sequence[Row]) -> list[fit_reach.Load]:
+    """What was fitted. SageMaker's prompts repeat, so none of them was computed."""
+    found = [fit_reach.Load(row.deployment, None) for row in published]
+    return found + [fit_reach.Load(row.deployment, row.input_tokens) for row in rows]
+
+
+def write_reach(published: Sequence[Published], rows: Sequence[Row]) -> None:
+    founding, recent = "founding posts (2024-01-29)", "SageMaker 2026; InferenceMAX and GPUStack (2025-12 to 2026-01)"
+    fit_reach.write([(founding, fit_reach.loads_of(cases_of_tables())), (recent, loads_of(published, rows))])
 
 
 def _rewrite(name: str, values: Mapping[str, float], **where: str) -> None:

@@ -32,7 +32,7 @@ def assess(
     is_own: bool = False,
 ) -> Alternative:
     """Predict `deployment` (with all its copies) on `instances` machines that take `room` copies each."""
-    memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns)
+    memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns, workload.input_tokens)
     price = deployment.instance.usd_per_hour
     usd_per_hour = None if price is None else price * instances
 

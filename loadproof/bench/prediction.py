@@ -45,8 +45,8 @@ def with_prediction(
     if memory_fit(deployment).fits == "no":
         return spec
     mixture = spec.workload.mixture
-    confidence = confidence_of(deployment, mixture.longest)
     planned = replace(planned_mixture(mixture, history=history, caches=False), cached_tokens=cached_tokens)
+    confidence = confidence_of(deployment, mixture.longest, planned.input_tokens)
     played = replayed(planned)
     closed = (played.level(deployment, concurrency) for concurrency in _concurrencies(spec))
     points = [_planned_point(level, confidence) for level in closed if level is not None]

@@ -261,7 +261,7 @@ def _doubt(
         for load in over
     ]
     before = [pair for level in levels for pair in _misses_of(level, level.before)]
-    shipped = confidence_of(cells[0].deployment)
+    shipped = confidence_of(cells[0].deployment, prompt_tokens=cells[0].input_tokens)
     wide, ttft_wide = (
         max(band, expm1(EIGHT_IN_TEN * sqrt(sum(miss * miss for miss in misses) / max(1, len(misses)))))
         for band, misses in ((shipped.band, _part(before, ttft=False)), (shipped.ttft_band, _part(before, ttft=True)))

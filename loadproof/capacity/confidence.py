@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import exp, log1p, sqrt
+from math import exp, hypot, log1p, log2
 from typing import Literal, Protocol
 
 from loadproof.capacity.deployment import PlannedDeployment
@@ -22,26 +22,29 @@ MEANING: dict[Grade, str] = {
 }
 # Half-widths of the ranges that shall hold eight in ten, as |log(measured / predicted)|, by source of doubt;
 # independent sources add as squares. Fitted on held-out cells (docs/accuracy.md, "Ranges") where that is said.
-_MODEL = 0.11  # fitted: all rows measured, a model that was not among them
+_MODEL = 0.11  # fitted: all rows measured, a model that was not among them; no less of one that was, on others' tables
 _MODEL_UNDER = {"neuron": 0.16}  # fitted: where one server's models differ more
 _DEGREE = 0.07  # fitted: the fabric was measured under this server, but not with so many accelerators or not with these
 _FABRIC = 0.35  # fitted: this server was never measured on such a fabric
 _NEAR_LIMIT = 0.40  # fitted: a p90 where a little memory decides whether some requests wait for a whole round
-# Accelerators: B and C fitted on accelerators, generations and SageMaker's groups held out; D not, it is a guess.
-_CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.07, "C": 0.13, "D": 0.68}
+_PERCENTILE = 0.04  # fitted: what a high percentile of whole requests is in doubt beside their mean
+# Accelerators: fitted on accelerators, generations and servers held out, and no narrower than rows never fitted allow.
+_CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.07, "C": 0.13, "D": 0.45}
 _VERSION = 0.15  # not fitted: another version of the server
 _CONVERSATION = 0.25  # not fitted: how much of a history is still in the cache
+_AFAR = 0.07  # fitted on a prompt length out: a TTFT's, for each doubling between a prompt and the nearest fitted
+_FAR_DOUBLINGS = 1.0  # beyond which a grade is lost
 _LOWER: dict[Grade, Grade] = {"A": "B", "B": "C", "C": "D", "D": "D"}
 _PACKED = 0.35  # not fitted: weights of fewer than 16 bits, whose kernels differ by format and chip
 # Of those fitted, with which weights of fewer bits: server, format, generation.
 _PACKED_MEASURED = {("vllm", "mxfp4", "Hopper"), ("vllm", "mxfp4", "Ampere"), ("sglang", "fp8", "Hopper")}
-# Fitted: how long prompts take to compute, beside the posterior's own width, under servers that have one.
-_PROMPTS = 0.30
+# Fitted: how long prompts take to compute, under servers that have a posterior; of its own width this share.
+_PROMPTS, _POSTERIOR = 0.30, 0.65
 # TTFT is the least certain figure at any grade: routing, tokenization and prefix hits are not in the model. What lies
 # between client and server is only ever on top: measured TTFTs of cached prompts were 60 to 130 ms above the step's.
 _TTFT = 0.10  # fitted: a model whose first tokens were among the rows
-_TTFT_MODEL = 0.20  # fitted: what any other model has besides
-_TTFT_NEVER = 0.40  # not fitted: a server of whose first tokens nobody published any
+_TTFT_MODEL = 0.18  # fitted: what any other model has besides
+_TTFT_NEVER = 0.40  # not fitted: a server of whose first tokens, and whose relatives', nobody published any
 _TTFT_ON_TOP_MS = 60.0
 # Requests in flight over what one copy can run at once, between which the wait hangs on a little memory.
 _NEAR = (0.8, 1.25)
@@ -61,7 +64,8 @@ class InDoubt(Protocol):
 class Confidence:
     """Grade and bands that shall hold eight in ten. A value v lies in v / (1 + band) .. v · (1 + band); a TTFT up to
     `ttft_on_top_ms` later still. `near_limit_band` is the one of latencies where a queue may or may not form.
-    `prompt_doubt` is the half-width, as |log|, of how long prompts take to compute: it widens a figure by their share.
+    `prompt_doubt` is the half-width, as |log|, of how long prompts take to compute: it widens a figure by their share;
+    `percentile_doubt` is what high percentiles of whole requests have beside `band`.
     """
 
     grade: Grade
@@ -71,13 +75,21 @@ class Confidence:
     near_limit_band: float
     ttft_on_top_ms: float = 0.0
     prompt_doubt: float = 0.0
+    percentile_doubt: float = 0.0
 
     def interval(
-        self, value: float, *, ttft: bool = False, near_limit: bool = False, prompt_share: float = 0.0
+        self,
+        value: float,
+        *,
+        ttft: bool = False,
+        near_limit: bool = False,
+        prompt_share: float = 0.0,
+        percentile: bool = False,
     ) -> tuple[float, float]:
         """(low, high) around a predicted value; `near_limit` is for latencies (see `near_limit`), `prompt_share` what
-        of it is prompts' compute."""
-        band = _factor(log1p(self.ttft_band if ttft else self.band), prompt_share * self.prompt_doubt)
+        of it is prompts' compute; `percentile` of whole requests."""
+        own = self.percentile_doubt if percentile else 0.0
+        band = _factor(log1p(self.ttft_band if ttft else self.band), prompt_share * self.prompt_doubt, own)
         band = max(band, self.near_limit_band if near_limit else 0.0)
         return value / (1 + band), value * (1 + band) + (self.ttft_on_top_ms if ttft else 0.0)
 
@@ -88,7 +100,8 @@ class Confidence:
         ttft = name.startswith("ttft")
         queued = load is not None and load.near_limit and name.startswith(("ttft", "e2e_p"))
         share = load.prompt_share if load is not None and not ttft else 0.0
-        return self.interval(value, ttft=ttft, near_limit=queued, prompt_share=share)
+        high = name in ("e2e_p90_ms", "e2e_p95_ms", "e2e_p99_ms")
+        return self.interval(value, ttft=ttft, near_limit=queued, prompt_share=share, percentile=high)
 
 
 def near_limit(in_flight: float, capacity: int) -> bool:
@@ -96,12 +109,13 @@ def near_limit(in_flight: float, capacity: int) -> bool:
     return _NEAR[0] * capacity <= in_flight <= _NEAR[1] * capacity
 
 
-def confidence_of(deployment: PlannedDeployment, turns: int = 1) -> Confidence:
+def confidence_of(deployment: PlannedDeployment, turns: int = 1, prompt_tokens: float | None = None) -> Confidence:
     """The grade of a deployment from what its server's row was calibrated on, and bands from all sources of doubt.
 
-    `turns` of a conversation: no such measurement was ever fitted, so a grade is lost.
+    `turns` of a conversation: no such measurement was ever fitted, so a grade is lost. So it is where `prompt_tokens`
+    are far from any prompt that was fitted; None: of the nearest one.
     """
-    found = _of_requests(deployment)
+    found = _of_requests(deployment, prompt_tokens)
     if turns == 1:
         return found
     return less_sure(found, "conversations, whose caches are reckoned")
@@ -114,11 +128,12 @@ def less_sure(found: Confidence, never_with: str) -> Confidence:
     return replace(found, grade=_LOWER[found.grade], meaning=meaning, band=band, ttft_band=ttft_band)
 
 
-def _of_requests(deployment: PlannedDeployment) -> Confidence:
+def _of_requests(deployment: PlannedDeployment, prompt_tokens: float | None) -> Confidence:
     server, speculation = deployment.server, deployment.speculation
     if server.own is not None:
         return _measured(deployment, server.own)
-    grade, meaning = _grade(deployment), ""
+    grade = _grade(deployment)
+    meaning = MEANING[grade]
     doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
     if not _same_version(deployment):
         doubts.append(_VERSION)
@@ -128,22 +143,48 @@ def _of_requests(deployment: PlannedDeployment) -> Confidence:
     if speculation is not None:
         doubts.append(speculation.doubt)
         grade, meaning = _of_drafts(grade, speculation)
-    band = _factor(*doubts)
+    afar = doublings_afar(deployment, prompt_tokens)
+    if prompt_tokens is not None and afar > _FAR_DOUBLINGS:
+        grade, meaning = _LOWER[grade], f"{meaning}; but {_nearest_prompt(deployment, prompt_tokens)}"
+    posterior = _POSTERIOR * server.prompt_doubt
     return Confidence(
         grade,
-        meaning or MEANING[grade],
-        band,
-        _factor(*doubts, *_first_tokens(deployment), server.prompt_doubt),
+        meaning,
+        _factor(*doubts),
+        _factor(*doubts, *_first_tokens(deployment), posterior, _AFAR * afar),
         _factor(*doubts, _NEAR_LIMIT),
         _TTFT_ON_TOP_MS,
-        sqrt(_PROMPTS**2 + server.prompt_doubt**2) if server.prompt_doubt else 0.0,
+        hypot(_PROMPTS, posterior) if server.prompt_doubt else 0.0,
+        _PERCENTILE,
     )
 
 
+def doublings_afar(deployment: PlannedDeployment, prompt_tokens: float | None) -> float:
+    """How often a prompt's length doubles or halves on the way to the nearest that was fitted; 0 where none was."""
+    lengths = deployment.server.fitted_prompts
+    if prompt_tokens is None or not lengths:
+        return 0.0
+    return min(abs(log2(max(1.0, prompt_tokens) / tokens)) for tokens in lengths)
+
+
+def _nearest_prompt(deployment: PlannedDeployment, prompt_tokens: float) -> str:
+    lengths = deployment.server.fitted_prompts
+    said = f"prompts of {prompt_tokens:,.0f} tokens, and"
+    if prompt_tokens > lengths[-1]:
+        return f"{said} the longest measured here was {lengths[-1]:,}"
+    if prompt_tokens < lengths[0]:
+        return f"{said} the shortest measured here was {lengths[0]:,}"
+    below = max(tokens for tokens in lengths if tokens <= prompt_tokens)
+    above = min(tokens for tokens in lengths if tokens >= prompt_tokens)
+    return f"{said} none was measured here between {below:,} and {above:,}"
+
+
 def _first_tokens(deployment: PlannedDeployment) -> tuple[float, ...]:
-    if not deployment.server.ttft_models:
+    """A server whose own first tokens nobody published takes `ttft_ms` from a relative's, where it has one."""
+    server = deployment.server
+    if not server.ttft_models and not server.ttft_ms:
         return (_TTFT_NEVER,)
-    return (_TTFT,) if deployment.model_id in deployment.server.ttft_models else (_TTFT, _TTFT_MODEL)
+    return (_TTFT,) if deployment.model_id in server.ttft_models else (_TTFT, _TTFT_MODEL)
 
 
 def _measured(deployment: PlannedDeployment, own: OwnMeasurement) -> Confidence:
@@ -188,7 +229,7 @@ def unverified_rows(deployment: PlannedDeployment) -> list[tuple[str, str]]:
 
 
 def _factor(*doubts: float) -> float:
-    return exp(sqrt(sum(doubt * doubt for doubt in doubts))) - 1
+    return exp(hypot(*doubts)) - 1
 
 
 def _fabric_doubt(deployment: PlannedDeployment) -> float:

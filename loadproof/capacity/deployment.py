@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from loadproof import catalog
 from loadproof.capacity.calibrated import calibrated_rows, calibrated_speculation
-from loadproof.capacity.servers import FabricRow, ServerRow, efficiency_row, fabric_row, server_row
+from loadproof.capacity.servers import FabricRow, ServerRow, efficiency_row, fabric_row, fitted_prompts, server_row
 from loadproof.capacity.speculation import Speculation, speculation_of
 from loadproof.catalog.weights import DTYPE_BYTES, QUANTIZED_BYTES
 from loadproof.errors import InputError
@@ -198,6 +198,7 @@ def _deployment(
     family, version, settings = served_by
     known = FAMILIES[family]
     server = server_row(known.server_row(settings), version)
+    server = replace(server, fitted_prompts=fitted_prompts(server.family, accelerator.name))
     deployment = PlannedDeployment(
         model_id=model_id,
         architecture=architecture,

@@ -86,7 +86,7 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
     or the catalog lacks the model or the instance type.
     """
     deployment, workload = planned_deployment(profile), workload or planned_workload(profile)
-    memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns)
+    memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns, workload.input_tokens)
     if profile.workload.images is not None:
         confidence = less_sure(confidence, "pictures, whose encoder nobody planned")
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,17 @@ class OwnMeasurement:
     accelerators: int | None
     models: tuple[str, ...]
     saw_ttft: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRow:
+    """Which prompts a server's row was fitted on, in tokens, on a generation of accelerators: those that were computed,
+    not found in a cache. Written by scripts/fit_reach.py."""
+
+    server: str
+    generation: str
+    prompt_tokens: tuple[int, ...]
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +96,7 @@ class ServerRow:
     source: str
     own: OwnMeasurement | None = None
     prompt_doubt: float = 0.0  # of the compute efficiency (`EfficiencyRow.doubt`)
+    fitted_prompts: tuple[int, ...] = ()  # in tokens, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,14 @@ def efficiency_row(family: str, accelerator: str, *, mixture: bool, fp8: bool) -
     return rows.get((family, generation, mixture, fp8)) or rows.get((family, "", mixture, fp8))
 
 
+def fitted_prompts(family: str, accelerator: str, rows: Sequence[FittedRow] | None = None) -> tuple[int, ...]:
+    """Lengths of the prompts that a server row's family was fitted on, on this accelerator's generation or, where there
+    were none, on any. Empty where nothing is known of it. `rows` in place of the shipped ones."""
+    of_family = [row for row in (_fitted() if rows is None else rows) if row.server == family]
+    here = [row for row in of_family if row.generation == GENERATION.get(accelerator)]
+    return tuple(sorted({tokens for row in here or of_family for tokens in row.prompt_tokens}))
+
+
 def server_row(family: str, version: str) -> ServerRow:
     """The row of a server whose version is the longest prefix of `version`, else its newest row."""
     of_family = [row for row in _servers() if row.family == family]
@@ -150,6 +171,11 @@ def _is_prefix(short: str, full: str) -> bool:
 @cache
 def _servers() -> tuple[ServerRow, ...]:
     return tuple(table(ServerRow, DATA / "servers.csv", between=";"))
+
+
+@cache
+def _fitted() -> tuple[FittedRow, ...]:
+    return tuple(table(FittedRow, DATA / "fitted.csv", between=";"))
 
 
 @cache

@@ -128,7 +128,7 @@ def suggest(profile: Profile, *, minutes: float = 15.0, levels: int = 2) -> Sugg
         raise InputError(f"--levels {levels}: expected 1..{MOST_LEVELS}")
     choice = Choice(profile)
     best = choice.best(minutes, levels)
-    now = confidence_of(planned_deployment(profile), choice.workload.turns)
+    now = confidence_of(planned_deployment(profile), choice.workload.turns, choice.workload.input_tokens)
     expected = choice.confidence_after(best)
     before, after = choice.outlook(now), choice.outlook(expected)
     measured = tuple(
@@ -161,7 +161,7 @@ class Choice:
         self.profile = profile
         self.deployment = planned_deployment(profile.model_copy(update={"calibration": None}))
         self.workload: PlannedWorkload = planned_workload(profile)
-        self.shipped = confidence_of(self.deployment, self.workload.turns)
+        self.shipped = confidence_of(self.deployment, self.workload.turns, self.workload.input_tokens)
         self.weighed = 0
         self._known_slopes: dict[int, Slopes] = {}
         self._kinds = _STREAMED if profile.workload.streaming else _UNSTREAMED

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp, sqrt
+from math import exp, hypot, log1p, sqrt
 
 import pytest
 from capacity_seed import SeedRow
 
 from loadproof.capacity import PlannedDeployment, deployment_from_container
 from loadproof.capacity.confidence import confidence_of, near_limit
-from loadproof.capacity.servers import OwnMeasurement
+from loadproof.capacity.servers import OwnMeasurement, fitted_prompts
 
 
 def tgi(instance_type: str, degree: int) -> PlannedDeployment:
@@ -71,11 +71,12 @@ def test_a_ttft_may_always_be_later_by_the_way_to_the_server() -> None:
 
 
 def test_a_ttft_is_surer_of_a_model_whose_first_tokens_were_measured() -> None:
-    """On eight H100 under vLLM: Qwen3 32B sqrt(0.11² + 0.10² + 0.20² + 0.02²) = 0.2500, were it measured 0.1500."""
+    """On eight H100 under vLLM, the posterior 0.02 wide: Qwen3 32B sqrt(0.11² + 0.10² + 0.18² + 0.013²) = 0.2338, were it
+    measured 0.1492."""
     deployment = vllm("ml.p5.48xlarge", 8)
     known = replace(deployment, server=replace(deployment.server, ttft_models=(deployment.model_id,)))
     bands = [confidence_of(one).ttft_band for one in (deployment, known)]
-    assert bands == [pytest.approx(exp(0.25) - 1, rel=1e-2), pytest.approx(exp(0.15) - 1, rel=1e-2)]
+    assert bands == [pytest.approx(exp(0.2338) - 1, rel=1e-2), pytest.approx(exp(0.1492) - 1, rel=1e-2)]
 
 
 @dataclass(frozen=True)
@@ -87,18 +88,63 @@ class Load:
 
 
 def test_the_more_of_a_load_is_prompts_the_wider_its_range() -> None:
-    """On H100 a third of prompts' time is in doubt: all prompts sqrt(0.11² + 0.30² + 0.02²) = 0.3202, none 0.11."""
+    """On H100 a third of prompts' time is in doubt: all prompts sqrt(0.11² + 0.30² + 0.013²) = 0.3198, none 0.11."""
     confidence = confidence_of(vllm("ml.p5.48xlarge", 8))
     ends = [confidence.range_of("output_tokens_per_s", 100.0, Load(share))[1] for share in (0.0, 1.0)]
-    assert ends == [pytest.approx(111.63, rel=1e-3), pytest.approx(137.74, rel=1e-2)]
+    assert ends == [pytest.approx(111.63, rel=1e-3), pytest.approx(137.69, rel=1e-2)]
 
 
 def test_prompts_of_a_generation_nobody_measured_are_the_more_in_doubt() -> None:
-    """L40S (Ada) has no burst of prompts among the rows, H100 has: the same load is wider on L40S."""
+    """L40S (Ada) has no burst of prompts among the rows, H100 has: the posterior is 0.32 and 0.02 wide, of which 0.65
+    counts: sqrt(0.30² + 0.208²) = 0.3651 and 0.3003."""
     wide, narrow = (
         confidence_of(vllm(name, degree)) for name, degree in (("ml.g6e.12xlarge", 4), ("ml.p5.48xlarge", 8))
     )
-    assert wide.prompt_doubt > 1.3 * narrow.prompt_doubt
+    assert wide.prompt_doubt == pytest.approx(0.3651, rel=1e-3)
+    assert narrow.prompt_doubt == pytest.approx(0.3003, rel=1e-3)
+
+
+def test_a_first_token_is_in_doubt_by_how_far_its_prompt_is_from_any_fitted() -> None:
+    """vLLM on H100 was fitted on prompts of 7,373 and 32,000 tokens, not between: 16,000 are one doubling short of the
+    nearest and add 0.07 to a TTFT as squares; other figures hold as well with a prompt length out as within."""
+    deployment = vllm("ml.p5.48xlarge", 8)
+    near, far = (confidence_of(deployment, prompt_tokens=tokens) for tokens in (32_000, 16_000))
+    assert log1p(far.ttft_band) == pytest.approx(hypot(log1p(near.ttft_band), 0.07))
+    assert far.band == near.band
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "prompt_tokens", "grade", "words"),
+    [
+        ("ml.p5.48xlarge", 16_000, "A", "published measurements"),
+        ("ml.p5.48xlarge", 64_001, "B", "but prompts of 64,001 tokens, and the longest measured here was 32,000"),
+        ("ml.p5.48xlarge", 460, "B", "but prompts of 460 tokens, and the shortest measured here was 922"),
+        ("ml.p4de.24xlarge", 11_000, "D", "11,000 tokens, and none was measured here between 3,998 and 32,000"),
+    ],
+)
+def test_a_grade_falls_more_than_a_doubling_from_any_prompt_fitted(
+    instance_type: str, prompt_tokens: int, grade: str, words: str
+) -> None:
+    """Twice 32,000 and half of 922 are the ends on H100; A100 was fitted on 3,998 and 32,000 and what is shorter, and is
+    grade C without."""
+    found = confidence_of(vllm(instance_type, 8), prompt_tokens=prompt_tokens)
+    assert found.grade == grade
+    assert found.meaning.endswith(words)
+
+
+def test_prompts_are_asked_of_the_same_generation_first() -> None:
+    """L40S (Ada) under vLLM was fitted on cached prompts alone, so what any generation computed counts; A100 has its
+    own; a server that nobody fitted has none."""
+    assert fitted_prompts("vllm", "A100-80")[0] == 1996
+    assert fitted_prompts("vllm", "L40S")[0] == 922
+    assert fitted_prompts("accelerate", "A10G") == ()
+
+
+def test_a_high_percentile_is_in_more_doubt_than_the_mean() -> None:
+    """sqrt(0.11² + 0.04²) = 0.1170 for p90 of whole requests, 0.11 for their mean."""
+    confidence = confidence_of(tgi("ml.g5.2xlarge", 1))
+    ends = [confidence.range_of(name, 100.0, Load(0.0))[1] for name in ("e2e_p90_ms", "e2e_p50_ms", "e2e_ms")]
+    assert ends == [pytest.approx(100 * exp(0.1170), rel=1e-3), *[pytest.approx(100 * exp(0.11))] * 2]
 
 
 def test_packed_weights_nobody_measured_widen_the_range() -> None:

@@ -49,6 +49,18 @@ def test_a_tail_lies_above_the_mean_where_prompts_meet() -> None:
     assert 1.02 < p90 / mean < 1.53  # as wide as published tables are
 
 
+def test_answers_that_were_counted_may_be_of_any_lengths() -> None:
+    """AWS's suite, Qwen3 14B on ml.g7e.2xlarge calling tools: 180.4 tokens in the mean, p90 of latency 2.02 times its
+    mean. A mean with a fraction has a p90 of up to ln 10 = 2.303 times the mean's own upper end; a whole one has not."""
+    row = ROW | {"model": "Qwen3 14B", "instance_type": "ml.g7e.2xlarge", "tp_degree": "1", "concurrency": "2"}
+    row |= {"input_tokens": "351"}
+    counted, alike = (predict_row(row | {"output_tokens": tokens}) for tokens in ("180.4", "180"))
+    mean, p90 = (f"predicted_latency_{name}_ms_per_token" for name in ("mean", "p90"))
+    assert float(counted[f"{p90}_high"]) == pytest.approx(2.303 * float(counted[f"{mean}_high"]), rel=1e-3)
+    assert float(counted[f"{p90}_low"]) < 2.02 * float(counted[mean]) < float(counted[f"{p90}_high"])
+    assert float(alike[f"{p90}_high"]) < 1.3 * float(alike[mean])
+
+
 def test_one_client_waits_for_nobody() -> None:
     """Its E2E is its prompt's step, 99 decodes and what the server adds; lengths within 5% of 500 and 100."""
     plain = deployment()
