@@ -7,6 +7,7 @@ import uuid
 import orjson
 from aiohttp import web
 
+from loadproof.localcloud.wire import violation
 from loadproof.wire.documents import Json
 
 MAX_BODY_BYTES = 6_291_456
@@ -74,12 +75,9 @@ def container_header_not_allowed(endpoint: str) -> InvokeError:
     )
 
 
-def header_too_long(name: str, longest: int) -> InvokeError:
-    return InvokeError(
-        "ValidationError",
-        f"1 validation error detected: Value at '{name}' failed to satisfy constraint: Member must have length less "
-        f"than or equal to {longest}",
-    )
+def header_refused(field: str, found: list[str]) -> InvokeError:
+    place = f"{field[0].lower()}{field[1:]}"
+    return InvokeError("ValidationError", violation([one.replace("at ''", f"at '{place}'") for one in found]))
 
 
 def component_missing() -> InvokeError:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+
+from botocore.model import Shape
+from moto.core.utils import get_service_model
 
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.directory import CaptureView, ComponentView, Directory, EndpointView, GroupView, VariantView
 from loadproof.localcloud.model_server.contract import Place
 from loadproof.localcloud.runtime import errors
 from loadproof.localcloud.runtime.fleet import Wanted
+from loadproof.localcloud.wire import faults
 
 COMPONENT_HEADER = "X-Amzn-SageMaker-Inference-Component"
 VARIANT_HEADER = "X-Amzn-SageMaker-Target-Variant"
 MODEL_HEADER = "X-Amzn-SageMaker-Target-Model"
-_LONGEST = {"X-Amzn-SageMaker-Inference-Id": 64, "X-Amzn-SageMaker-Custom-Attributes": 1024}
 _CONTAINER_HEADER = "X-Amzn-SageMaker-Target-Container-Hostname"
 _SERVING = frozenset({"InService", "Updating", "RollingBack", "SystemUpdating"})
 
@@ -86,10 +90,20 @@ def resolve(directory: Directory, account: str, endpoint_name: str, headers: Map
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises InvokeError for a header longer than the service model allows."""
-    for name, longest in _LONGEST.items():
-        if len(headers.get(name, "")) > longest:
-            raise errors.header_too_long(name, longest)
+    """Raises InvokeError for a header of another length or form than the service model allows."""
+    for name, field, shape in _headers():
+        value = headers.get(name)
+        found = [] if value is None else faults(shape, value)
+        if found:
+            raise errors.header_refused(field, found)
+
+
+@cache
+def _headers() -> tuple[tuple[str, str, Shape], ...]:
+    """SageMaker's own headers: name, the field's name in the service model, and its shape."""
+    shape = get_service_model("sagemaker-runtime").operation_model("InvokeEndpoint").input_shape
+    own = [(member.serialization.get("name", ""), field, member) for field, member in shape.members.items()]
+    return tuple(one for one in own if one[0].startswith("X-Amzn-SageMaker-"))
 
 
 def serving_endpoint(directory: Directory, account: str, name: str) -> EndpointView:
