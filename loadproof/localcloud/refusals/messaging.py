@@ -73,6 +73,9 @@ def _subscribe(caller: Caller, params: Params) -> None:
     )
     if protocol.startswith("email"):
         require(re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", endpoint), _INVALID, "Invalid parameter: Email address")
+    if protocol in ("http", "https"):
+        message = "Invalid parameter: Endpoint must match the specified protocol"
+        require(endpoint.startswith(f"{protocol}://"), _INVALID, message)
     if protocol in ("sqs", "lambda", "firehose"):
         require(endpoint.startswith("arn:"), _INVALID, f"Invalid parameter: {protocol.upper()} endpoint ARN")
     attributes: dict[str, Any] = params.get("Attributes") or {}

@@ -660,6 +660,14 @@ def test_a_job_is_never_greener_than_its_image_its_role_and_its_program(aws: Aws
     assert any(stream["logStreamName"].startswith("no-run/algo-1-") for stream in streams)
 
 
+@pytest.mark.parametrize("kind", ["STANDARD", "EXPRESS"])
+def test_a_distributed_map_has_executions_of_either_type(kind: str) -> None:
+    """Step Functions developer guide, "Using Map state in Distributed mode": ExecutionType is STANDARD or EXPRESS."""
+    inner = {"ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": kind}, "StartAt": "I"}
+    items = {"Type": "Map", "ItemsPath": "$.n", "ItemProcessor": {**inner, "States": {"I": {"Type": "Succeed"}}}}
+    assert Machines().output({"Each": {**items, "End": True}}, {"n": [1, 2]}) == [1, 2]
+
+
 def test_a_definition_that_moto_cannot_build_leaves_the_next_one_as_it_is() -> None:
     """Amazon States Language: Variable and Parameters are JSONPath's, so JSONata may not have them and JSONPath may."""
     rule = {"Variable": "$.a", "IsPresent": True, "Next": "E"}

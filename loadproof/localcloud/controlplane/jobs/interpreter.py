@@ -10,6 +10,7 @@ import copy
 import hashlib
 import json
 import logging
+import re
 import sys
 import threading
 import time
@@ -32,6 +33,7 @@ from moto.stepfunctions.parser.asl.component.state.exec.execute_state import Exe
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function import timestamp
 from moto.stepfunctions.parser.asl.eval.event.event_manager import EventHistoryContext, EventManager
 from moto.stepfunctions.parser.asl.jsonata import jsonata
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
@@ -44,6 +46,7 @@ from loadproof.localcloud.controlplane.jobs import tasks
 from loadproof.localcloud.wire import Caller
 from loadproof.wire.documents import Document, Json
 
+_EXPRESS = re.compile(r'("ExecutionType"\s*:\s*")EXPRESS(")')
 _LAST = (
     HistoryEventType.ExecutionSucceeded,
     HistoryEventType.ExecutionFailed,
@@ -353,6 +356,11 @@ def _install() -> None:
     preprocessor: Any = Preprocessor
     # moto keeps the scopes of all parsers in one list: a refused definition would leave its own to every later one
     preprocessor.__init__ = lambda self: setattr(self, "_query_language_per_scope", [])
+
+    parser: Any = AmazonStateLanguageParser
+    parse = parser.parse
+    # moto knows distributed maps of standard executions alone; how their children are kept is all that differs
+    parser.parse = staticmethod(lambda definition: parse(_EXPRESS.sub(r"\1STANDARD\2", definition)))
 
     state_class: Any = ExecutionState
     evaluate = state_class._evaluate_with_timeout
