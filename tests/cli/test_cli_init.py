@@ -18,6 +18,7 @@ from loadproof.cli.main import run
 from loadproof.errors import InputError
 from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.scaffold import repository
+from loadproof.sides.git import hosted_at
 
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
 
@@ -139,19 +140,36 @@ def test_a_budget_that_is_too_small_is_told_the_least_that_would_do(
             "https://gitlab.acme.io/ml/llm/endpoints/blob/HEAD/docs/runbook.md",
         ),
         ("ssh://git@github.com:22/acme/endpoints.git", "https://github.com/acme/endpoints/blob/HEAD/docs/runbook.md"),
-        ("https://git-codecommit.us-east-1.amazonaws.com/v1/repos/x", "docs/runbook.md"),
-        ("/srv/git/endpoints.git", "docs/runbook.md"),
+        ("https://git-codecommit.us-east-1.amazonaws.com/v1/repos/x", None),
+        ("/srv/git/endpoints.git", None),
+        (None, None),
+    ],
+)
+def test_a_clones_pages_are_where_its_hub_shows_them(origin: str | None, expected: str | None, tmp_path: Path) -> None:
+    """Without the token that the address may have; nowhere, where the host is not known to show pages so."""
+    cloned(tmp_path, origin)
+    assert hosted_at(tmp_path, "docs/runbook.md") == expected
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("git@github.com:acme/endpoints.git", "https://github.com/acme/endpoints/blob/HEAD/docs/runbook.md"),
         (None, "docs/runbook.md"),
     ],
 )
 def test_alarms_of_a_clone_link_its_runbook(origin: str | None, expected: str, tmp_path: Path) -> None:
-    """Without the token that the address may have; a path where the host is not known to show pages so."""
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    if origin is not None:
-        subprocess.run(["git", "remote", "add", "origin", origin], cwd=tmp_path, check=True)
+    """Where its hub shows it, and else by its path; the page itself is there in both."""
+    cloned(tmp_path, origin)
     assert run(["init", str(tmp_path), *SMALL]) == 0
     assert load_environment(tmp_path / "deploy_profiles" / "dev").runbook_url == expected
     assert (tmp_path / "docs" / "runbook.md").is_file()
+
+
+def cloned(folder: Path, origin: str | None) -> None:
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    if origin is not None:
+        subprocess.run(["git", "remote", "add", "origin", origin], cwd=folder, check=True)
 
 
 @pytest.mark.parametrize(("traffic", "p95_ms", "expected"), [("8", 1000, 8), ("2/s", 4000, 8), ("0.1/s", 1000, 1)])

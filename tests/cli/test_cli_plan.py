@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from loadproof.advice.alternatives import Alternatives
 from loadproof.advice.comparison import find_alternatives
-from loadproof.capacity import make_plan
+from loadproof.capacity import Plan, make_plan
 from loadproof.cli.main import run
 from loadproof.cli.plan import text as plan_text
 from loadproof.errors import InputError
@@ -19,10 +21,16 @@ from loadproof.profiles import load_profile
 PROFILES = Path(__file__).parents[2] / "deploy_profiles"
 
 
+@cache
+def planned(profile: str) -> tuple[Plan, Alternatives]:
+    """The search over all machines is the same for every width."""
+    loaded = load_profile(PROFILES / profile)
+    return make_plan(loaded), find_alternatives(loaded)
+
+
 def printed(profile: str, *, width: int, ascii_only: bool = False) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-    loaded = load_profile(PROFILES / profile)
-    parts = plan_text.render(make_plan(loaded), find_alternatives(loaded), width=width, ascii_only=ascii_only)
+    parts = plan_text.render(*planned(profile), width=width, ascii_only=ascii_only)
     for part in parts:
         console.print(part, soft_wrap=isinstance(part, str))
     assert isinstance(console.file, io.StringIO)

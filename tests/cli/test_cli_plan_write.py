@@ -84,13 +84,14 @@ def test_a_child_overrides_what_its_parent_says(root: Path) -> None:
 
 def test_a_dry_run_prints_and_leaves(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same diff as the write after it, and the file's bytes untouched."""
-    target = root / "dev" / "qwen3-32b.yaml"
+    target = root / "dev" / "llama-3-1-8b.yaml"
+    written = ["plan", str(target), "--write", "--goal", "minimum-latency", *AMONG]
     before = target.read_bytes()
-    assert run(["plan", str(target), "--write", "--dry-run"]) == 0
+    assert run([*written, "--dry-run"]) == 0
     dry = capsys.readouterr()
     assert target.read_bytes() == before
     assert "would change" in dry.err
-    assert run(["plan", str(target), "--write"]) == 0
+    assert run(written) == 0
     assert capsys.readouterr().out == dry.out
     assert target.read_bytes() != before
 
@@ -190,7 +191,7 @@ def test_a_read_only_file_is_left_as_it_is(root: Path, capsys: pytest.CaptureFix
     target = root / "prod" / "llama-2-7b.yaml"
     target.chmod(0o444)
     before, beside = target.read_bytes(), sorted(target.parent.iterdir())
-    assert run(["plan", str(target), "--write"]) == 2
+    assert run(["plan", str(target), "--write", *AMONG]) == 2
     assert "it is read-only; allow writing (chmod u+w) first" in capsys.readouterr().err
     assert target.read_bytes() == before
     assert sorted(target.parent.iterdir()) == beside
