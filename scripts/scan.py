@@ -14,13 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 from platform import machine
-from typing import Any, Final
+from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "constructs")]
 
 from scan_known import ACKNOWLEDGED, Finding  # noqa: E402
-from scan_policies import policies  # noqa: E402
+from scan_policies import Json, policies  # noqa: E402
 from stacks_support import FEATURE_FLAGS, App  # noqa: E402
 from test_stacks_nag import deployments  # noqa: E402
 
@@ -78,7 +78,7 @@ def _output(*command: object, codes: tuple[int, ...]) -> str:
 def _checkov(templates: Path) -> list[Finding]:
     """(check, template, resource, what it says) of every failed check. A template it cannot read is an error."""
     options = ("--framework", "cloudformation", "--skip-download", "-o", "json")
-    report: Any = json.loads(_output(HOME / "bin" / "checkov", "-d", templates, *options, codes=(0, 1)))
+    report: Json = json.loads(_output(HOME / "bin" / "checkov", "-d", templates, *options, codes=(0, 1)))
     if report["summary"]["parsing_errors"] or not report["summary"]["passed"]:
         raise RuntimeError(f"checkov could not read the templates: {report['summary']}")
     return [
@@ -91,7 +91,7 @@ def _guard(templates: Path) -> list[Finding]:
     """Of each failed rule the resources that it names."""
     options = ("--structured", "-o", "json", "-S", "none")
     rules = GUARD / "rules" / "control-tower" / "cfn-guard"
-    reports: Any = json.loads(_output(GUARD_BINARY, "validate", "-d", templates, "-r", rules, *options, codes=(0, 19)))
+    reports: Json = json.loads(_output(GUARD_BINARY, "validate", "-d", templates, "-r", rules, *options, codes=(0, 19)))
     if not any(report["compliant"] for report in reports):
         raise RuntimeError("cfn-guard found nothing that fits a rule: it did not read the templates")
     found = set[Finding]()
@@ -120,7 +120,7 @@ def _parliament(templates: Path, folder: Path) -> list[Finding]:
         raise RuntimeError("no policy was found in the templates")
     options = ("--directory", folder, "--json", "--include-community-auditors")
     lines = _output(HOME / "bin" / "parliament", *options, codes=(0, 1)).splitlines()
-    said: list[Any] = [json.loads(line) for line in lines if line.startswith("{")]
+    said: list[Json] = [json.loads(line) for line in lines if line.startswith("{")]
     return sorted({(one["issue"], *places[one["location"]["filepath"]], one["title"]) for one in said})
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+Json: TypeAlias = Any
 
 _HOME: Final = {
     "AWS::Partition": "aws",
@@ -35,7 +37,7 @@ _ANSWERED: Final = {  # by custom resources, where a policy names it
 _ARN_BY_REF: Final = ("AWS::SNS::Topic", "AWS::StepFunctions::StateMachine", "AWS::SageMaker::Endpoint")
 
 
-def policies(template: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def policies(template: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Json]]]:
     """(Type and logical id, policy document) of every policy of an identity; trust and resource policies are others."""
     for logical_id, body in template.get("Resources", {}).items():
         properties = body.get("Properties", {})
@@ -45,7 +47,7 @@ def policies(template: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
             yield f"{body['Type']}.{logical_id}", _resolved(document, template)
 
 
-def _resolved(value: Any, template: Mapping[str, Any]) -> Any:
+def _resolved(value: Json, template: Mapping[str, Json]) -> Json:
     if isinstance(value, list):
         return [_resolved(one, template) for one in value]
     if not isinstance(value, dict):
@@ -65,7 +67,7 @@ def _resolved(value: Any, template: Mapping[str, Any]) -> Any:
     return {name: _resolved(one, template) for name, one in value.items()}
 
 
-def _named(logical_id: str, attribute: str, template: Mapping[str, Any]) -> str:
+def _named(logical_id: str, attribute: str, template: Mapping[str, Json]) -> str:
     if logical_id in _HOME:
         return _HOME[logical_id]
     if "Default" in template.get("Parameters", {}).get(logical_id, {}):
