@@ -100,12 +100,14 @@ site: .venv/.dev  ## build the documentation site into site/, strictly: a broken
 docs-serve: .venv/.dev  ## the documentation site on http://127.0.0.1:8000, rebuilt as pages change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
 
-.venv-scan/.ready: requirements-scan.txt .venv/.runtime
+.venv-scan/.ready: requirements-scan.txt scripts/guard/package-lock.json .venv/.runtime
 	@test -x .venv-scan/bin/python || $(PYTHON) -m venv .venv-scan
 	@VENV=.venv-scan scripts/install.sh $<
+	@cp scripts/guard/package.json scripts/guard/package-lock.json .venv-scan/
+	@cd .venv-scan && npm ci --silent --legacy-peer-deps --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-scan: setup .venv/.dev .venv-scan/.ready  ## a second scanner (checkov) over every example and capability (300 MB to install)
+scan: setup .venv/.dev .venv-scan/.ready  ## checkov, cfn-guard and parliament over every example and capability (350 MB to install)
 	$(BIN)/python scripts/scan.py
 
 performance: .venv/.dev  ## measure the client and write docs/performance.md (an hour; needs a C compiler)
@@ -120,7 +122,7 @@ fuzz-profiles: .venv/.dev  ## check 100,000 profiles with something wrong in the
 chaos: .venv/.dev  ## break the buffer on purpose at full size and write docs/chaos.md (sizes: CHAOS="--messages 1000 --kills 20 --seeds 1")
 	PYTHONPATH=. $(BIN)/python tests/chaos/chaos_full.py $(CHAOS)
 
-accidents: .venv/.dev  ## kill run, bench and queue send a hundred times each, starve them, make their clocks jump (half an hour)
+accidents: .venv/.dev  ## kill run, bench, queue send and learn a hundred times each, starve them, make their clocks jump (an hour)
 	$(BIN)/python tests/chaos/accidents.py $(ACCIDENTS)
 
 lock: .venv/.dev  ## rewrite the lock files from pyproject.toml

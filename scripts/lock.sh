@@ -11,5 +11,5 @@ compile pyproject.toml --extra cdk --extra local -o requirements.txt
 compile pyproject.toml --extra cdk --extra local --group dev -c requirements.txt -o requirements-dev.txt
 printf 'hatchling==1.33.0\neditables\n' | compile - -c requirements-dev.txt -o requirements-build.txt
 printf 'uv==0.13.9\n' | compile - -o requirements-uv.txt
-printf 'checkov==3.3.30\n' | compile - -o requirements-scan.txt
+printf 'checkov==3.3.30\nparliament==1.6.4\nsetuptools<81\n' | compile - -o requirements-scan.txt
 printf 'hatchling==1.33.0\ncyclonedx-bom==7.5.0\n' | compile - -c requirements-dev.txt -o requirements-release.txt

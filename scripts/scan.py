@@ -1,7 +1,8 @@
-"""checkov, a scanner that shares nothing with our own rules, over what cdk-nag sees in the tests: `make scan`.
+"""Scanners that share nothing with our own rules, over what cdk-nag sees in the tests: `make scan`.
 
-Exit 1 on a finding without a reason here, and on a reason that nothing needs any more. checkov itself lives in an
-environment of its own (`.venv-scan`), as it brings 290 MB along.
+checkov; cfn-guard with AWS Control Tower's published rules; parliament over every policy of an identity. Exit 1 on a
+finding without a reason in scan_known.py, and on a reason that nothing needs any more. They live in an environment of
+their own (`.venv-scan`), as checkov alone brings 290 MB along.
 """
 
 from __future__ import annotations
@@ -12,99 +13,50 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from platform import machine
+from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "constructs")]
 
+from scan_known import ACKNOWLEDGED, Finding  # noqa: E402
+from scan_policies import Json, policies  # noqa: E402
 from stacks_support import FEATURE_FLAGS, App  # noqa: E402
 from test_stacks_nag import deployments  # noqa: E402
 
 from stacks.application import add_stacks  # noqa: E402
 
-CHECKOV: Final = REPOSITORY / ".venv-scan" / "bin" / "checkov"
-_WITHOUT_KEY: Final = r"loadproof-(dev|staging|prod|local-vllm)-.*"
-
-# (check, template, resource, reason): patterns that match whole.
-ACKNOWLEDGED: Final = (
-    (
-        "CKV_AWS_109",
-        r".*",
-        r"AWS::IAM::(Role|Policy)\.(ExecutionRole|JobRole)\w+",
-        "kms:CreateGrant, for AWS resources only (a condition)",
-    ),
-    (
-        "CKV_AWS_111",
-        r".*",
-        r"AWS::IAM::(Role|Policy)\.(ExecutionRole|JobRole|BufferConsumerFunctionRole)\w+",
-        "network interfaces have no name before they are made; LS012 refuses any other action on `*`",
-    ),
-    (
-        "CKV_AWS_115",
-        r".*",
-        r"AWS::Lambda::Function\..*",
-        "the consumer is bound by its event source's maximum concurrency; the others run once a deployment",
-    ),
-    (
-        "CKV_AWS_116",
-        r".*",
-        r"AWS::Lambda::Function\..*",
-        "for asynchronous events; the queue has a dead-letter queue, and custom resources answer their failures",
-    ),
-    (
-        "CKV_AWS_117",
-        r".*",
-        r"AWS::Lambda::Function\..*",
-        "functions that talk to AWS and CloudFormation only stay outside; the consumer is inside where there is a VPC",
-    ),
-    ("CKV_AWS_158", _WITHOUT_KEY, r"AWS::Logs::LogGroup\..*", "the environment has no key and says why (LS006)"),
-    ("CKV_AWS_173", _WITHOUT_KEY, r"AWS::Lambda::Function\..*", "the environment has no key and says why (LS006)"),
-    (
-        "CKV_AWS_119",
-        _WITHOUT_KEY,
-        r"AWS::DynamoDB::Table\..*",
-        "encrypted with DynamoDB's own key; the environment has none",
-    ),
-    ("CKV_AWS_27", _WITHOUT_KEY, r"AWS::SQS::Queue\..*", "encrypted with SQS's own key; the environment has none"),
-    (
-        "CKV_AWS_18",
-        r".*",
-        r"AWS::S3::Bucket\..*",
-        "CloudTrail's data events tell who read; the account decides on them",
-    ),
-    (
-        "CKV_AWS_21",
-        r".*",
-        r"AWS::S3::Bucket\..*",
-        "results are written once under their key, and weights are known by their commit: there is no second version",
-    ),
-    (
-        "CKV_AWS_370",
-        r"loadproof-(dev-qwen3-32b|vllm-from-the-hub-chat)",
-        r"AWS::SageMaker::Model\..*",
-        "the server fetches open weights itself; the profile acknowledges it (LS005)",
-    ),
-)
+HOME: Final = REPOSITORY / ".venv-scan"
+GUARD: Final = HOME / "node_modules" / "@cdklabs" / "cdk-validator-cfnguard"
+GUARD_BINARY: Final = GUARD / "bin" / "ubuntu" / {"arm64": "aarch64"}.get(machine(), machine()) / "cfn-guard"
+_CONTROL: Final = re.compile(r"\[(CT\.[\w.]+)\]: *([^\n]*)")
 
 
 def main() -> int:
-    if not CHECKOV.exists():
-        print("checkov is not installed; run `make scan`", file=sys.stderr)
+    if not GUARD_BINARY.exists():
+        print("the scanners are not installed; run `make scan` (cfn-guard: Linux on x86-64 or ARM)", file=sys.stderr)
         return 3
     with tempfile.TemporaryDirectory() as folder:
         templates = Path(folder) / "templates"
         templates.mkdir()
         count = _write(templates, Path(folder))
-        found = _scan(templates)
-    open_ = [one for one in found if not any(_covers(known, one) for known in ACKNOWLEDGED)]
+        by_scanner = {
+            "checkov": _checkov(templates),
+            "cfn-guard": _guard(templates),
+            "parliament": _parliament(templates, Path(folder) / "policies"),
+        }
+    found = [one for some in by_scanner.values() for one in some]
     stale = [known[0] for known in ACKNOWLEDGED if not any(_covers(known, one) for one in found)]
-    for check, template, resource, name in sorted(open_):
-        print(f"{template}: {check} {resource}: {name}")
     for check in stale:
-        print(f"{check} is acknowledged in scripts/scan.py and no longer found; take it out")
-    known = len(found) - len(open_)
-    print(f"checkov: {count} templates, {known} findings acknowledged, {len(open_)} not, {len(stale)} stale")
-    return 1 if open_ or stale else 0
+        print(f"{check} is acknowledged in scripts/scan_known.py and no longer found; take it out")
+    wrong = len(stale)
+    for scanner, some in by_scanner.items():
+        open_ = [one for one in some if not any(_covers(known, one) for known in ACKNOWLEDGED)]
+        for check, template, resource, name in sorted(open_):
+            print(f"{template}: {check} {resource}: {name}")
+        print(f"{scanner}: {count} templates, {len(some) - len(open_)} findings acknowledged, {len(open_)} not")
+        wrong += len(open_)
+    return 1 if wrong else 0
 
 
 def _write(templates: Path, folder: Path) -> int:
@@ -116,11 +68,17 @@ def _write(templates: Path, folder: Path) -> int:
     return len(stacks)
 
 
-def _scan(templates: Path) -> list[tuple[str, str, str, str]]:
+def _output(*command: object, codes: tuple[int, ...]) -> str:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode not in codes:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def _checkov(templates: Path) -> list[Finding]:
     """(check, template, resource, what it says) of every failed check. A template it cannot read is an error."""
-    command = [str(CHECKOV), "-d", str(templates), "--framework", "cloudformation", "--skip-download", "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    report: Any = json.loads(done.stdout)
+    options = ("--framework", "cloudformation", "--skip-download", "-o", "json")
+    report: Json = json.loads(_output(HOME / "bin" / "checkov", "-d", templates, *options, codes=(0, 1)))
     if report["summary"]["parsing_errors"] or not report["summary"]["passed"]:
         raise RuntimeError(f"checkov could not read the templates: {report['summary']}")
     return [
@@ -129,7 +87,44 @@ def _scan(templates: Path) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _covers(known: tuple[str, str, str, str], one: tuple[str, str, str, str]) -> bool:
+def _guard(templates: Path) -> list[Finding]:
+    """Of each failed rule the resources that it names."""
+    options = ("--structured", "-o", "json", "-S", "none")
+    rules = GUARD / "rules" / "control-tower" / "cfn-guard"
+    reports: Json = json.loads(_output(GUARD_BINARY, "validate", "-d", templates, "-r", rules, *options, codes=(0, 19)))
+    if not any(report["compliant"] for report in reports):
+        raise RuntimeError("cfn-guard found nothing that fits a rule: it did not read the templates")
+    found = set[Finding]()
+    for report in reports:
+        resources = json.loads(Path(report["name"]).read_text(encoding="utf-8"))["Resources"]
+        for failed in report["not_compliant"]:
+            said = json.dumps(failed)
+            control = _CONTROL.search(said.replace("\\n", "\n"))
+            for logical_id in set(re.findall(r'"/Resources/(\w+)', said)):
+                check, words = (control[1], control[2]) if control else (failed["Rule"]["name"], "")
+                kind = resources[logical_id]["Type"]
+                found.add((check, Path(report["name"]).stem, f"{kind}.{logical_id}", words))
+    return sorted(found)
+
+
+def _parliament(templates: Path, folder: Path) -> list[Finding]:
+    """Of every policy of an identity, a file each. One that it cannot read is a finding of its own."""
+    folder.mkdir()
+    places = dict[str, tuple[str, str]]()
+    for template in sorted(templates.glob("*.json")):
+        for resource, document in policies(json.loads(template.read_text(encoding="utf-8"))):
+            file = folder / f"{len(places)}.json"
+            file.write_text(json.dumps(document), encoding="utf-8")
+            places[str(file)] = (template.stem, resource)
+    if not places:
+        raise RuntimeError("no policy was found in the templates")
+    options = ("--directory", folder, "--json", "--include-community-auditors")
+    lines = _output(HOME / "bin" / "parliament", *options, codes=(0, 1)).splitlines()
+    said: list[Json] = [json.loads(line) for line in lines if line.startswith("{")]
+    return sorted({(one["issue"], *places[one["location"]["filepath"]], one["title"]) for one in said})
+
+
+def _covers(known: Finding, one: Finding) -> bool:
     return known[0] == one[0] and all(re.fullmatch(known[at], one[at]) is not None for at in (1, 2))
 
 

@@ -232,7 +232,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-def started(folder: Path, arguments: list[str], before: str = "", limit: Callable[[], None] | None = None) -> Any:
+def started(folder: Path, arguments: list[str], before: str = "", limit: Callable[[], object] | None = None) -> Any:
     environment = {**os.environ, "HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.Popen(
         [sys.executable, "-c", f"{before}\n{MAIN}", *arguments],

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,6 +21,12 @@ SECRETS = {
     "AWS_BEARER_TOKEN_BEDROCK": "ABSKplantedBedrockToken0123456789abcdef",
     "HF_TOKEN": "hf_plantedHubTokenabcdefghijklmnopqrst",
 }
+KILLED = """
+import os, signal
+from loadproof.bench.learn import reading
+reading.KEPT_EVERY = reading._TOLD_EVERY = 100
+reading._tell = lambda tell, found, *rest: os.kill(os.getpid(), signal.SIGKILL) if found.read > 200 else None
+"""
 ANSWERED = "eyJplanted0cookie0of0the0server0123456789"
 
 
@@ -29,8 +35,11 @@ def echo() -> Iterator[str]:
     """A server that refuses every request with all that was sent to it, and sets a cookie."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
+            self.rfile.read(int(self.headers.get("content-length", 0)))
             said = " ".join(f"{name}: {value}" for name, value in reversed(self.headers.items()))
             answer = json.dumps({"message": f"refused: {said}; Authorization: Bearer {ANSWERED}"}).encode()
             self.send_response(400)
@@ -60,16 +69,57 @@ def test_no_file_and_no_line_holds_a_credential(tmp_path: Path, echo: str, verb:
     }[verb]
     protocol = ["--protocol", "tgi"] if target.startswith("sagemaker") else []
     planted = {name: value for name, value in SECRETS.items() if "sagemaker" not in target or "BEDROCK" not in name}
+    written = _written(tmp_path, planted, [verb, "--target", target, "--endpoint-url", echo, *protocol, *more])
+    assert b"refused" in b"".join(written.values()), written["stderr"][-800:]
+    for name, secret in {**SECRETS, "answered": ANSWERED}.items():
+        assert [file for file, text in written.items() if secret.encode() in text] == [], name
+
+
+def test_a_refused_reading_holds_no_credential(tmp_path: Path, echo: str) -> None:
+    """`learn` from a bucket whose server refuses, quoting every header."""
+    written = _written(tmp_path, {**SECRETS, "AWS_ENDPOINT_URL": echo}, ["learn", "s3://captures/chat/"])
+    assert b"captures" in written["stderr"]
+    for name, secret in {**SECRETS, "answered": ANSWERED}.items():
+        assert [file for file, text in written.items() if secret.encode() in text] == [], name
+
+
+def test_a_reading_that_was_killed_holds_no_word_of_a_capture(tmp_path: Path) -> None:
+    """Neither what it wrote down to go on from nor what it says in the end: prompts and answers hold secrets, too."""
+    (tmp_path / "in").mkdir()
+    prompt = json.dumps({"messages": [{"role": "user", "content": f"my token is {SECRETS['HF_TOKEN']}"}]})
+    answer = json.dumps({"choices": [{"message": {"content": f"then sign with {ANSWERED}"}}]})
+    sides = {"endpointInput": prompt, "endpointOutput": answer}
+    line = {
+        "captureData": {side: {"data": data, "encoding": "JSON"} for side, data in sides.items()},
+        "eventMetadata": {"inferenceTime": "2026-01-05T08:00:00Z"},
+    }
+    later = {**line, "eventMetadata": {"inferenceTime": "2026-01-05T08:00:10Z"}}
+    (tmp_path / "in" / "a.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(later)}\n" * 200)
+    command = ["learn", "in", "--resume", "state", "--format", "json", "--out", "w.diff"]
+    first = _written(tmp_path, {}, command, before=KILLED, codes=(-9,))
+    assert "state/state.json" in first
+    for written in (first, _written(tmp_path, {}, command)):
+        for secret in (SECRETS["HF_TOKEN"], ANSWERED, "my token"):
+            assert [file for file, text in written.items() if secret.encode() in text] == ["in/a.jsonl"], secret
+
+
+def _written(
+    folder: Path,
+    planted: dict[str, str],
+    arguments: list[str],
+    *,
+    before: str = "",
+    codes: Sequence[int] = (0, 1, 3, 4),
+) -> dict[str, bytes]:
+    """Every file below the folder, and what was printed, by name, after a command of Loadproof's."""
     done = subprocess.run(
-        [sys.executable, "-m", "loadproof", verb, "--target", target, "--endpoint-url", echo, *protocol, *more],
-        cwd=tmp_path,
-        env={**os.environ, **planted, "AWS_DEFAULT_REGION": "us-east-1", "HOME": str(tmp_path)},
+        [sys.executable, "-c", f"{before}\nfrom loadproof.cli.main import main; main()", *arguments],
+        cwd=folder,
+        env={**os.environ, **planted, "AWS_DEFAULT_REGION": "us-east-1", "HOME": str(folder)},
         capture_output=True,
         timeout=120,
         check=False,
     )
-    written = {str(file.relative_to(tmp_path)): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    written |= {"stdout": done.stdout, "stderr": done.stderr}
-    assert done.returncode in (0, 1, 3, 4) and b"refused" in b"".join(written.values()), done.stderr[-800:]
-    for name, secret in {**SECRETS, "answered": ANSWERED}.items():
-        assert [file for file, text in written.items() if secret.encode() in text] == [], name
+    assert done.returncode in codes, done.stderr[-800:]
+    written = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    return written | {"stdout": done.stdout, "stderr": done.stderr}

@@ -77,13 +77,17 @@ def test_a_claims_table_that_is_down_does_not_show_the_messages() -> None:
 
 
 def test_a_claim_that_somebody_else_took_is_said() -> None:
-    """The work goes on: the put decides."""
+    """What is under way goes on, and the put decides; the claim knows it, so that nothing more is begun."""
     stores = Stores()
     lease, warnings = lease_on(stores)
     lease.add(["r1"])
-    lease.hold("r1", claim("a"))
+    mine = claim("a")
+    lease.hold("r1", mine)
+    lease.beat()
+    assert not mine.lost
     stores.held = False
     lease.beat()
+    assert mine.lost
     assert warnings == ["a claim is held elsewhere: the put will decide"]
 
 

@@ -33,6 +33,7 @@ class Claim:
     fresh: bool  # no record was there before: so no result either
     attempts: int = 0
     suspicion: int = 0  # of its time-outs, added up (suspicion.py)
+    lost: bool = False  # somebody else has it: what is under way may end, and nothing more is begun
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ class Generation:
         failures, reason, no_right_s = 0, "", 0.0
         while True:
             self._await_turn(limits, slot, first=failures == 0, reason=reason)
+            if claim.lost:
+                raise NotNowError("its key is worked on elsewhere", self._delay_s(30))
             started_s, before = self._clock.now_s(), self._pace.met()
             self._metrics.add("Invocations")
             try:

@@ -105,6 +105,7 @@ class Lease:
         if claim is None or self._claims.renew(claim, self.lease_s):
             return
         if self._claim_of(receipt) is claim:
+            claim.lost = True
             self._warn("a claim is held elsewhere: the put will decide")
 
     def _claim_of(self, receipt: str) -> Claim | None:
