@@ -72,7 +72,7 @@ def write(groups: Sequence[tuple[str, Sequence[Load]]]) -> None:
 
 
 def main() -> None:
-    import fit_servers  # noqa: PLC0415  (which imports this file)
+    import fit_servers
 
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("published", type=Path)
