@@ -6,6 +6,7 @@ import base64
 import json
 from array import array
 from math import log
+from pathlib import Path
 from random import Random
 
 from loadproof.bench.learn.reading import Recorded
@@ -26,6 +27,17 @@ def capture(second: int, prompt: object, answer: str | None, encoding: str = "JS
         data["endpointOutput"] = side("OUTPUT", answer)
     event = {"eventId": f"e{second}", "inferenceTime": f"2026-01-05T08:00:{second:02d}Z"}
     return json.dumps({"captureData": data, "eventMetadata": event, "eventVersion": "0"}) + "\n"
+
+
+def many(folder: Path, files: int, lines: int) -> None:
+    """Captures of chats, each with a system prompt that all share and one turn of a length of its own."""
+    for number in range(files):
+        rows = []
+        for at in range(lines):
+            text = "x" * (40 + 4 * ((7 * at + number) % 50))
+            prompt = {"messages": [{"role": "system", "content": "y" * 80}, {"role": "user", "content": text}]}
+            rows.append(capture(at % 60, prompt, '{"choices": [{"message": {"content": "' + "z" * 20 + '"}}]}'))
+        (folder / f"{number}.jsonl").write_text("".join(rows))
 
 
 DAY_S = 86_400.0

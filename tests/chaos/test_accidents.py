@@ -17,7 +17,7 @@ def test_what_a_killed_verb_leaves_is_true_and_the_second_time_is_whole(name: st
     assert killed(name, random.Random(name)) in ("nothing yet", "begun", "partial", "whole")
 
 
-@pytest.mark.parametrize(("name", "limit"), [*product(("run",), LIMITS), *product(("bench", "queue"), DISK)])
+@pytest.mark.parametrize(("name", "limit"), [*product(("run",), LIMITS), *product(("bench", "queue", "learn"), DISK)])
 def test_a_verb_short_of_something_ends_with_a_word_and_an_exit_code(name: str, limit: str) -> None:
     """A full disk is said, and --resume completes what was stored before; with the others it ends as ever."""
     came = limited(name, limit)

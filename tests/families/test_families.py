@@ -9,6 +9,7 @@ import pytest
 
 from loadproof import catalog, families
 from loadproof.families import FAMILIES
+from loadproof.profiles import check_file
 
 SHIPPED = ["tgi", "lmi", "vllm", "sglang", "custom"]
 
@@ -17,6 +18,18 @@ def test_families_come_in_the_order_that_they_say() -> None:
     """Messages and the schema list them so; one that is added is sorted in by its own word."""
     assert [name for name in FAMILIES if name in SHIPPED] == SHIPPED
     assert [family.listed for family in FAMILIES.values()] == sorted(family.listed for family in FAMILIES.values())
+
+
+def test_a_family_that_is_none_or_missing_is_answered_with_all_that_are() -> None:
+    """In the order of the list; a typing error with what may be meant."""
+    *others, last = FAMILIES
+    every = f"{', '.join(others)} or {last}"
+    for container, said in (
+        ("{family: tgy}", f"expected {every}, found `tgy`; did you mean `tgi`?"),
+        ("{settings: {}}", f"required key `family` is missing; add `family:` with {every}"),
+    ):
+        problems = check_file(Path("chat.yaml"), f"name: chat\ncontainer: {container}\n".encode()).problems
+        assert any(said in str(problem) for problem in problems), problems
 
 
 def test_the_catalogs_images_speak_their_familys_protocol() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import cycle
+from typing import get_args
 
 import orjson
 import pytest
@@ -16,6 +17,7 @@ from loadproof.errors import InputError
 from loadproof.invocation.codecs import Codec, Completion, GenerationRequest, TokenChunk, codec_for
 from loadproof.invocation.faults import InBandError, InvocationFault, PayloadError, TruncatedStreamError
 from loadproof.invocation.sse import ServerSentEvents
+from loadproof.wire.payloads import PayloadName
 
 CUTS = st.lists(st.integers(0, 100_000), max_size=20)
 # Text that breaks naive readers: multi-byte, line ends and framing inside JSON strings, the SSE line separators.
@@ -129,8 +131,9 @@ def test_a_prompt_no_json_can_carry_is_bad_input() -> None:
 
 
 def test_an_unknown_protocol_names_the_known_ones() -> None:
-    """The message lists what is allowed."""
-    with pytest.raises(InputError, match="use tgi, lmi, openai, openai-chat, converse, llama or claude"):
+    """The message lists what is allowed: every name that there is."""
+    *others, last = get_args(PayloadName)
+    with pytest.raises(InputError, match=f"use {', '.join(others)} or {last}$"):
         codec_for("grpc")
 
 

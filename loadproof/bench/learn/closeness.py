@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from loadproof.bench.learn.reading import Recorded
@@ -12,7 +13,9 @@ from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, ProfileSimulation, Traffic, simulate_profile
 
 MOST_APART: Final = 0.05
-MOST_MINUTES: Final = 60.0
+LEAST_MINUTES: Final = 60.0
+ENOUGH: Final = 20_000  # requests, past which an hour is played and no more
+DRAWS: Final = 5  # runs of the learned workload: bursts alone move a p95
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +41,17 @@ class Closeness:
 @dataclass(frozen=True, slots=True)
 class Twins:
     """A profile under its own workload, under the recorded traffic (None: only a share was recorded), and under the
-    learned one."""
+    learned one, drawn several times."""
 
     proven: ProfileSimulation
     recorded: ProfileSimulation | None
-    learned: ProfileSimulation
+    learned: Sequence[ProfileSimulation]
 
 
 def twins_of(proven: Profile, learned: Profile, recorded: Recorded, seed: int = 0) -> Twins:
-    """The twin of each, for an hour at most."""
-    minutes = min(MOST_MINUTES, recorded.at_s[-1] / 60 + 1e-3)
+    """The twin of each, for an hour, and longer where that has too few requests to tell a p95."""
+    whole = recorded.at_s[-1] / 60 + 1e-3
+    minutes = min(whole, max(LEAST_MINUTES, whole * ENOUGH / len(recorded)))
     planned = planned_workload(learned)
     kept = planned.kept_share(planned_deployment(learned), learned.objectives.at_concurrency)  # of a turn's history
     columns = (recorded.input_tokens, recorded.output_tokens, recorded.new_tokens)
@@ -56,15 +60,21 @@ def twins_of(proven: Profile, learned: Profile, recorded: Recorded, seed: int = 
     return Twins(
         simulate_profile(proven, minutes=minutes, seed=seed),
         None if recorded.share < 1 else simulate_profile(learned, minutes=minutes, traffic=traffic, seed=seed),
-        simulate_profile(learned, minutes=minutes, seed=seed),
+        [simulate_profile(learned, minutes=minutes, seed=seed + draw) for draw in range(DRAWS)],
     )
 
 
-def closeness_of(recorded: ProfileSimulation, learned: ProfileSimulation) -> Sequence[Closeness]:
-    """TTFT and E2E p95."""
+def closeness_of(recorded: ProfileSimulation, learned: Sequence[ProfileSimulation]) -> Sequence[Closeness]:
+    """TTFT and E2E p95; of the learned workload the median of its draws."""
     return [
-        Closeness(name, predicted(recorded, name), predicted(learned, name)) for name in ("ttft_p95_ms", "e2e_p95_ms")
+        Closeness(name, predicted(recorded, name), _middle(predicted(one, name) for one in learned))
+        for name in ("ttft_p95_ms", "e2e_p95_ms")
     ]
+
+
+def _middle(found: Iterable[float | None]) -> float | None:
+    served = [one for one in found if one is not None]
+    return median(served) if served else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from loadproof.errors import InputError
 
 MOST_DISTANCE: Final = 0.05
 SAMPLED: Final = 100
-PAIRS: Final = 200
+PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
 APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
 MOST_TURNS: Final = 256  # as a profile has it
 _POISSON: Final = (0.8, 1.25)  # burstiness that is as good as 1
@@ -93,11 +93,19 @@ def rank_correlation(prompts: Sequence[int], answers: Sequence[int]) -> float:
 
 
 def pairs_of(prompts: Sequence[int], answers: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Recorded pairs at equal steps through the prompts' lengths, and among equal ones through the answers'."""
+    """Recorded pairs: of equal groups of the prompts' lengths, each at equal steps through its answers' lengths.
+
+    Steps through the prompts alone take one answer by chance at each, so the answers' tail would be as chance has it.
+    """
     columns = np.asarray(prompts), np.asarray(answers)
     order = np.lexsort((columns[1], columns[0]))
-    steps = ((np.arange(PAIRS) + 0.5) * len(order) / PAIRS).astype(int)
-    return tuple(columns[0][order[steps]].tolist()), tuple(columns[1][order[steps]].tolist())
+    steps = (np.arange(PAIRS // GROUPS) + 0.5) * GROUPS / PAIRS
+    taken = [
+        group[np.argsort(columns[1][group], kind="stable")[(steps * len(group)).astype(int)]]
+        for group in np.array_split(order, min(GROUPS, len(order)))
+    ]
+    places = np.concatenate(taken)
+    return tuple(columns[0][places].tolist()), tuple(columns[1][places].tolist())
 
 
 def turns_of(turns: Sequence[int]) -> int:

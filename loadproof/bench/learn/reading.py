@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import shutil
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ import orjson
 from loadproof.bench.learn.captures import Request, is_capture, request_of
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.traces import MOST_PROBLEMS, read_trace, trace_notes
-from loadproof.errors import InputError
+from loadproof.errors import CouldNotRunError, InputError
 
 _MOST_TURNS: Final = 65_535
 _MOST_PREFIXES: Final = 10_000  # system prompts that are told apart; who has more shares none
@@ -33,6 +33,7 @@ KEPT_EVERY: Final = 200_000
 MOST_HELD: Final = 2_000_000  # requests: 68 MB
 COLUMNS: Final = ("at_s", "input_tokens", "output_tokens", "new_tokens", "turns")
 _STATE: Final = "state.json"
+_OWN: Final = re.compile(rf"{re.escape(_STATE)}(\.new)?|({'|'.join(COLUMNS)})\.\d+\.\d+")
 _PLACE: Final = re.compile(r"[^\n]*?:\d+:(?= )")
 
 
@@ -120,11 +121,23 @@ class Checkpoint:
 
     @classmethod
     def of(cls, folder: Path | None, names: list[str]) -> Checkpoint:
-        """Raises InputError for a folder of another reading."""
+        """Raises InputError for a folder of another reading, or of other things."""
         fresh = cls(folder, names, secrets.token_bytes(32))
-        if folder is None or not (folder / _STATE).is_file():
+        if folder is None:
             return fresh
-        said = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+        other = next((one.name for one in folder.glob("*") if not _OWN.fullmatch(one.name)), None)
+        if other is not None:
+            raise InputError(f"{folder}: holds `{other}`, which no reading writes; name a folder of its own")
+        if not (folder / _STATE).is_file():
+            return fresh
+        try:
+            return cls._read(fresh, folder)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{folder}: damaged, nothing can go on from it; delete it and read again") from None
+
+    @classmethod
+    def _read(cls, fresh: Checkpoint, folder: Path) -> Checkpoint:
+        said, names = json.loads((folder / _STATE).read_text(encoding="utf-8")), fresh.names
         if said["names"] != names:
             raise InputError(
                 f"{folder}: of another reading, of {len(said['names'])} other files; delete it, or name one"
@@ -138,27 +151,47 @@ class Checkpoint:
         return cls(folder, names, bytes.fromhex(said["key"]), found, said["file"], said["line"])
 
     def keep(self, file: int, line: int) -> None:
-        """Write all down, whole or not at all: the old state stands until the new one is there."""
+        """Write all down, whole or not at all: the old state stands until the new one is there.
+
+        Raises CouldNotRunError for a full disk, or a folder that may not be written.
+        """
         if self.folder is None:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o700)
+        try:
+            self._keep(self.folder, file, line)
+        except OSError as error:
+            raise CouldNotRunError(
+                f"{self.folder}: cannot be written ({error.strerror}); what it held stays: make room, then give the "
+                "same command, or leave --resume out"
+            ) from None
+
+    def _keep(self, folder: Path, file: int, line: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
         for name in COLUMNS:
-            (self.folder / f"{name}.{file}.{line}").write_bytes(getattr(self.found, name).tobytes())
+            (folder / f"{name}.{file}.{line}").write_bytes(getattr(self.found, name).tobytes())
         said = {"names": self.names, "key": self.key.hex(), "file": file, "line": line, "prefixes": self.found.prefixes}
         said |= {
             name: getattr(self.found, name) for name in ("captured", "share", "halved", "read", "estimated", "failed")
         }
-        fresh = self.folder / f"{_STATE}.new"
+        fresh = folder / f"{_STATE}.new"
         fresh.write_text(json.dumps(said), encoding="utf-8")
-        fresh.replace(self.folder / _STATE)
-        for old in self.folder.glob("*.*.*"):
-            if not old.name.endswith(f".{file}.{line}"):
-                old.unlink()
+        fresh.replace(folder / _STATE)
+        self._forget(but=f".{file}.{line}")
 
     def over(self) -> None:
+        """The state goes first: without its columns it would be damaged."""
         if self.folder is not None and (self.folder / _STATE).is_file():
-            shutil.rmtree(self.folder)
+            (self.folder / _STATE).unlink()
+            self._forget()
+            with suppress(OSError):  # somebody put something into it meanwhile
+                self.folder.rmdir()
+
+    def _forget(self, but: str | None = None) -> None:
+        assert self.folder is not None
+        for old in self.folder.glob("*.*.*"):
+            if _OWN.fullmatch(old.name) and (but is None or not old.name.endswith(but)):
+                old.unlink()
 
 
 def _drawn(number: int) -> int:

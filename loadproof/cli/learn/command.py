@@ -91,7 +91,7 @@ def _change(said: Said, file: Path, loaded: Profile, seed: int) -> None:
     if twins.recorded is not None:
         said.closeness = closeness_of(twins.recorded, twins.learned)
     if said.moved:
-        said.consequences = consequences_of(changed, twins.proven, twins.recorded or twins.learned)
+        said.consequences = consequences_of(changed, twins.proven, twins.recorded or twins.learned[0])
 
 
 def _captured(file: Path | None, profile: Profile | None, day: datetime | None) -> str:

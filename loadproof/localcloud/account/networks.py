@@ -1,10 +1,14 @@
-"""The subnets and security groups that a region has."""
+"""The networks, subnets and security groups that a region has."""
 
 from __future__ import annotations
 
 from moto.backends import get_backend
 
 from loadproof.localcloud.wire import Caller
+
+
+def vpcs(caller: Caller) -> set[str]:
+    return set(get_backend("ec2")[caller.account][caller.region].vpcs)
 
 
 def subnets(caller: Caller) -> set[str]:

@@ -54,7 +54,10 @@ class ProfileOperations(Operations):
 
     def _copied(self, caller: Caller, source: str) -> tuple[str, str]:
         """The model and the prefix that an ARN names. Raises AwsError as AWS does for one that is not there."""
-        kind, _, name = source.split(":", 5)[5].partition("/")
+        region, kind_and_name = source.split(":", 5)[3::2]
+        if region != caller.region:
+            raise AwsError("ValidationException", f"The model source {source} is not of region {caller.region}.")
+        kind, _, name = kind_and_name.partition("/")
         prefix, model_id = split_profile_id(name) if kind == "inference-profile" else (NO_PREFIX, name)
         model = bedrock_models().get(model_id)
         of_prefix = model is not None and (prefix == NO_PREFIX or prefix in model.prefixes)

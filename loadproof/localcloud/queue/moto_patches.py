@@ -86,8 +86,8 @@ class _Queue:
 
     fifo_queue = False
 
-    def __init__(self, arn: str) -> None:
-        self.queue_arn = arn
+    def __init__(self, arn: str, visibility_s: int) -> None:
+        self.queue_arn, self.visibility_timeout = arn, visibility_s
         # moto runs mappings inside SendMessage, on the sender's time; the poller does it instead.
         self.lambda_event_source_mappings: Document = {}
 
@@ -103,7 +103,8 @@ class _Queues:
         assert _sqs is not None
         prefix = self._caller.arn("sqs", "")
         with _sqs.locked() as engine:
-            return {queue.name: _Queue(queue.arn) for queue in engine.queues() if queue.arn.startswith(prefix)}
+            here = [queue for queue in engine.queues() if queue.arn.startswith(prefix)]
+            return {one.name: _Queue(one.arn, one.attributes.number("VisibilityTimeout")) for one in here}
 
     def get_queue(self, name: str) -> _Queue:
         found = self.queues.get(name)

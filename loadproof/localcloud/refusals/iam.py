@@ -22,12 +22,20 @@ def _backend(caller: Caller) -> Any:
 
 
 # IAM and STS quotas: characters of a policy, white space left out.
-_MOST_OF_ROLE, _MOST_OF_USER, _MOST_OF_POLICY = 10_240, 2_048, 6_144
+_MOST_OF_ROLE, _MOST_OF_USER, _MOST_OF_POLICY, _MOST_OF_TRUST = 10_240, 2_048, 6_144, 2_048
+_MOST_ATTACHED = 10
 
 
 def _create_role(caller: Caller, params: Params) -> None:
     _check_trust(caller, params["AssumeRolePolicyDocument"])
+    _check_boundary(caller, params)
     check_tags([tag["Key"] for tag in params.get("Tags") or []], "InvalidInput")
+
+
+def _check_boundary(caller: Caller, params: Params) -> None:
+    arn = params.get("PermissionsBoundary")
+    message = f"Scope ARN: {arn} does not exist or is not attachable."
+    require(not arn or arn in _backend(caller).managed_policies, "NoSuchEntity", message, 404)
 
 
 def _update_trust(caller: Caller, params: Params) -> None:
@@ -37,6 +45,7 @@ def _update_trust(caller: Caller, params: Params) -> None:
 def _check_trust(caller: Caller, document: str) -> None:
     """Also that users and roles of this account, which a policy trusts, exist."""
     check_policy(document, trust=True)
+    _check_size(document, _MOST_OF_TRUST, "Cannot exceed quota for ACLSizePerRole")
     backend = _backend(caller)
     known = {one.arn for one in (*backend.roles.values(), *backend.users.values())}
     for arn in re.findall(rf'"(arn:aws:iam::{caller.account}:(?:role|user)/[^"*]+)"', document):
@@ -70,12 +79,18 @@ def _check_size(document: str, most: int, message: str) -> None:
 def _attach(caller: Caller, params: Params) -> None:
     arn = params["PolicyArn"]
     require(arn.startswith("arn:"), "ValidationError", f"Invalid ARN:  Could not be parsed!: {arn}")
+    roles = [one for one in _backend(caller).roles.values() if one.name == params.get("RoleName")]
+    full = [one for one in roles if arn not in one.managed_policies and len(one.managed_policies) >= _MOST_ATTACHED]
+    require(not full, "LimitExceeded", f"Cannot exceed quota for PoliciesPerRole: {_MOST_ATTACHED}", 409)
 
 
 def _delete_policy(caller: Caller, params: Params) -> None:
     arn = params["PolicyArn"]
     known = arn in _backend(caller).managed_policies
     require(known, "NoSuchEntity", f"Policy {arn} was not found.", 404)
+    message = "Cannot delete a policy attached to entities."
+    attached = _backend(caller).managed_policies[arn].attachment_count
+    require(not attached, "DeleteConflict", message, 409)
 
 
 def _linked(caller: Caller, params: Params) -> None:

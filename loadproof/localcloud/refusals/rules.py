@@ -14,6 +14,17 @@ Rule = Callable[[Caller, Params], None]
 _ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[\w*?]+")
 _MOST_TAGS = 50
 _SID = re.compile(r"[0-9A-Za-z]*")
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
+_OPERATOR = re.compile(
+    r"(ForAllValues:|ForAnyValue:)?(String(Not)?(Equals(IgnoreCase)?|Like)|Numeric((Not)?Equals|(Less|Greater)Than(Equals)?)"
+    r"|Date((Not)?Equals|(Less|Greater)Than(Equals)?)|Bool|BinaryEquals|(Not)?IpAddress|Arn(Not)?(Equals|Like))(IfExists)?|Null"
+)
+_ELEMENTS = {
+    "Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Principal", "NotPrincipal", "Condition",
+}  # fmt: skip
+_SERVICE = re.compile(r"[\w.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal|aws)")
+_AWS_PRINCIPAL = re.compile(r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::(\d{12}|cloudfront):.+|A[A-Z0-9]{15,}")
+_FORMS = {"AWS": _AWS_PRINCIPAL, "Service": _SERVICE}
 _PRINCIPALS = {"AWS", "Service", "Federated", "CanonicalUser"}
 
 
@@ -67,6 +78,11 @@ def _json_object(document: str, code: str) -> dict[str, Any]:
 def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
     require(row.get("Effect") in ("Allow", "Deny"), code, "Policy statement must contain a valid effect.")
     require("Action" in row or "NotAction" in row, code, "Policy statement must contain actions.")
+    require(row.keys() <= _ELEMENTS, code, "Syntax errors in policy.")
+    conditions = row.get("Condition") or {}
+    require(isinstance(conditions, dict), code, "Syntax errors in policy.")
+    for operator in conditions:
+        require(_OPERATOR.fullmatch(operator), code, f"Invalid Condition type : {operator}.")
     for action in _texts(row.get("Action", row.get("NotAction"))):
         require(_ACTION.fullmatch(action), code, f"Actions/Conditions must be prefaced by a vendor: {action}")
     if trust:
@@ -74,6 +90,11 @@ def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
         principals = row.get("Principal", row.get("NotPrincipal"))
         for kind in principals if isinstance(principals, dict) else ():
             require(kind in _PRINCIPALS, code, f"Invalid principal in policy: unknown principal type {kind}")
+            form = _FORMS.get(kind)
+            for one in _texts(principals[kind]):
+                require(form is None or form.fullmatch(one), code, f'Invalid principal in policy: "{kind.upper()}":"{one}"')
+        message = "AssumeRole policy may only specify STS AssumeRole actions."
+        require(all(one.lower().startswith("sts:") for one in _texts(row.get("Action", "sts:"))), code, message)
         require("Resource" not in row, code, "Has prohibited field Resource")
         return
     require("Resource" in row or "NotResource" in row, code, "Policy statement must contain resources.")

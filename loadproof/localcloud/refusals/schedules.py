@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from botocore.exceptions import UnknownServiceError
 from moto.backends import get_backend
+from moto.core.utils import get_service_model
 
 from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.controlplane.schedule_expressions import NOT_SIMULATED, is_schedule, is_simulated
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 _INVALID = "ValidationException"
+_READING = r"(get|describe|list|poll|receive|search|scan|query|select|read|lookup|discover|validate|batchGet)[A-Z]"
+_SDK_NAMES = {"sfn": "stepfunctions", "eventbridge": "events", "cloudwatchlogs": "logs", "cloudwatch": "cloudwatch"}
 
 
 def _schedule(caller: Caller, params: Params) -> None:
@@ -32,9 +39,40 @@ def _schedule(caller: Caller, params: Params) -> None:
     require(start is None or end is None or float(start) < float(end), _INVALID, message)
     target = params["Target"]
     require(str(target["Arn"]).startswith("arn:"), _INVALID, f"Provided Arn is not in correct format: {target['Arn']}")
+    _check_target(target)
     _check_role(caller, target["RoleArn"])
     name = params.get("GroupName", "default")
     require(name in _groups(caller), "ResourceNotFoundException", f"Schedule group {name} does not exist.", 404)
+
+
+def _check_target(target: Document) -> None:
+    """A universal target names an operation that changes something; two kinds of targets need parameters of their own.
+
+    Source: EventBridge Scheduler user guide, "Using universal targets" and "Using templated targets".
+    """
+    arn = str(target["Arn"])
+    service, _, operation = arn.partition(":aws-sdk:")[2].partition(":")
+    if service:
+        reading = re.match(_READING, operation)
+        require(not reading, _INVALID, f"Invalid RequestJson provided. Reason: {operation} is a read-only operation.")
+        known = operation[:1].islower() and operation[:1].upper() + operation[1:] in _operations(service)
+        require(known, _INVALID, f"Invalid RequestJson provided. Reason: {service}:{operation} is not supported.")
+    parts = arn.split(":")
+    for kind, field in (
+        ("ecs", "EcsParameters"),
+        ("events", "EventBridgeParameters"),
+        ("kinesis", "KinesisParameters"),
+    ):
+        needed = len(parts) > 2 and parts[2] == kind
+        require(not needed or target.get(field), _INVALID, f"{field} must be provided for the target {arn}.")
+
+
+def _operations(service: str) -> list[str]:
+    """Names as AWS's SDK for Java has them, less what only it abbreviates."""
+    for name in (_SDK_NAMES.get(service, service), service):
+        with suppress(UnknownServiceError):
+            return list(get_service_model(name).operation_names)
+    return []
 
 
 def _check_zone(name: str) -> None:
@@ -54,4 +92,20 @@ def _groups(caller: Caller) -> Any:
     return get_backend("scheduler")[caller.account][caller.region].schedule_groups
 
 
-RULES: dict[str, Rule] = {"CreateSchedule": _schedule, "UpdateSchedule": _schedule}
+def _group(caller: Caller, params: Params) -> None:
+    taken = params["Name"] in _groups(caller) or params["Name"] == "default"
+    require(not taken, "ConflictException", f"Schedule group {params['Name']} already exists.", 409)
+
+
+def _delete_group(caller: Caller, params: Params) -> None:
+    name = params["Name"]
+    require(name != "default", _INVALID, "The default schedule group cannot be deleted.")
+    require(name in _groups(caller), "ResourceNotFoundException", f"Schedule group {name} does not exist.", 404)
+
+
+RULES: dict[str, Rule] = {
+    "CreateSchedule": _schedule,
+    "UpdateSchedule": _schedule,
+    "CreateScheduleGroup": _group,
+    "DeleteScheduleGroup": _delete_group,
+}

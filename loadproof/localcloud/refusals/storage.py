@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import moto.sqs.models
+from moto.backends import get_backend
 from moto.core.parse import RequestParserError, RestXMLParser
 from moto.core.utils import get_service_model
 
@@ -24,8 +25,10 @@ _BUCKET = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
-_MOST_KEY_BYTES, _MOST_RULE_ID = 1024, 255
+_MOST_KEY_BYTES, _MOST_RULE_ID, _MOST_DELETED, _MOST_METADATA = 1024, 255, 1000, 2048
+_OWNED, _OWN_ACCESS = "BucketOwnerEnforced", ("private", "bucket-owner-full-control")
 _INFREQUENT, _LEAST_DAYS = ("STANDARD_IA", "ONEZONE_IA"), 30  # S3 user guide, "Transitioning objects"
+_METADATA = "x-amz-meta-"
 _ALGORITHMS = {"AES256", "aws:kms", "aws:kms:dsse", "aws:fsx"}
 _ACTIONS = (
     "Expiration", "Transition", "NoncurrentVersionExpiration", "NoncurrentVersionTransition",
@@ -36,20 +39,87 @@ _ACTIONS = (
 def check(caller: Caller, request: Request) -> None:
     """Raise AwsError for what S3 refuses."""
     bucket, key = _place(request)
+    if request.verb == "GET" and not key:
+        most = request.query.get("max-keys", "0")
+        require(most.isdigit(), "InvalidArgument", "Argument maxKeys must be an integer between 0 and 2147483647")
+    if request.verb == "POST" and "delete" in request.query:
+        require(len(list(_elements(request.body, "Object"))) <= _MOST_DELETED, "MalformedXML", _MALFORMED)
+    if request.verb == "POST" and "uploadId" in request.query:
+        _check_upload(caller, bucket, request)
     if request.verb != "PUT":
         return
     if key:
         _check_object(key, request)
+        _check_access(caller, bucket, request)
+        _check_key(caller, request)
     elif not request.query:
         _check_bucket(bucket, request)
     elif "policy" in request.query:
         _check_policy(bucket, request.body)
+        _check_public(caller, bucket, request.body)
+    elif "acl" in request.query:
+        _check_access(caller, bucket, request)
     else:
         _check_model(request)
         if "lifecycle" in request.query:
             _check_lifecycle(request.body)
         elif "notification" in request.query:
             _check_queues(request.body)
+
+
+def _check_upload(caller: Caller, bucket: str, request: Request) -> None:
+    """Parts are named in their order, of an upload that is there."""
+    known = _bucket(caller, bucket)
+    if known is None:
+        return
+    message = "The specified multipart upload does not exist. The upload ID might be invalid, or it was ended."
+    require(request.query["uploadId"] in known.multiparts, "NoSuchUpload", message, 404)
+    numbers = [int(one) for one in _texts(request.body, "PartNumber") if one.isdigit()]
+    message = "The list of parts was not in ascending order. Parts must be ordered by part number."
+    require(numbers == sorted(set(numbers)), "InvalidPartOrder", message)
+
+
+def _check_access(caller: Caller, bucket: str, request: Request) -> None:
+    """A bucket's owner owns its objects, and lists of access are off, unless it says otherwise (since April 2023)."""
+    known = _bucket(caller, bucket)
+    if known is None:
+        return
+    rules = (known.ownership_rule or {}).get("Rule") or [{}]
+    owned = (rules[0] if isinstance(rules, list) else rules).get("ObjectOwnership", _OWNED) == _OWNED
+    asked = request.headers.get("x-amz-acl", _OWN_ACCESS[0])
+    granted = any(name.lower().startswith("x-amz-grant-") for name in request.headers)
+    refused = owned and (asked not in _OWN_ACCESS or granted)
+    require(not refused, "AccessControlListNotSupported", "The bucket does not allow ACLs")
+
+
+def _check_public(caller: Caller, bucket: str, body: bytes) -> None:
+    """Since April 2023 no policy opens a bucket to everybody unless its block of public policies is taken away."""
+    known = _bucket(caller, bucket)
+    block = known.public_access_block if known is not None else None
+    if known is None or (block is not None and str(block.block_public_policy).lower() != "true"):
+        return
+    rows = json.loads(body)["Statement"]
+    for row in rows if isinstance(rows, list) else [rows]:
+        everybody = row.get("Principal") in ("*", {"AWS": "*"}, {"AWS": ["*"]})
+        message = "because public policies are prevented by the BlockPublicPolicy setting in S3 Block Public Access."
+        require(
+            row.get("Effect") != "Allow" or not everybody or row.get("Condition"),
+            "AccessDenied",
+            f"User is not authorized to perform: s3:PutBucketPolicy on resource: {bucket} {message}",
+            403,
+        )
+
+
+def _check_key(caller: Caller, request: Request) -> None:
+    name = request.headers.get("x-amz-server-side-encryption-aws-kms-key-id", "")
+    found = re.fullmatch(rf"(?:arn:aws:kms:{caller.region}:{caller.account}:key/)?([0-9a-f-]{{36}})", name)
+    if found is not None:
+        keys: Any = get_backend("kms")[caller.account][caller.region].keys
+        require(found[1] in keys, "KMS.NotFoundException", f"Key '{name}' does not exist")
+
+
+def _bucket(caller: Caller, name: str) -> Any:
+    return get_backend("s3")[caller.account]["aws"].buckets.get(name)
 
 
 def _check_model(request: Request) -> None:
@@ -120,6 +190,12 @@ def _check_object(key: str, request: Request) -> None:
     algorithm = headers.get("x-amz-server-side-encryption")
     message = "The encryption method specified is not supported"
     require(algorithm is None or algorithm in _ALGORITHMS, "InvalidArgument", message)
+    wanted = headers.get("If-None-Match")
+    message = "A header you provided implies functionality that is not implemented"
+    require(wanted in (None, "*"), "NotImplemented", message, 501)
+    told = [(name[len(_METADATA) :], value) for name, value in headers.items() if name.lower().startswith(_METADATA)]
+    message = "Your metadata headers exceed the maximum allowed metadata size"
+    require(sum(len(name) + len(value) for name, value in told) <= _MOST_METADATA, "MetadataTooLarge", message)
     digest = headers.get("Content-MD5")
     if digest and not headers.get("x-amz-content-sha256", "").startswith("STREAMING"):
         actual = base64.b64encode(hashlib.md5(request.body, usedforsecurity=False).digest()).decode()
@@ -152,6 +228,12 @@ def _glob(pattern: str) -> str:
 
 
 def _check_lifecycle(body: bytes) -> None:
+    ids = [one.text for rule in _elements(body, "Rule") for one in rule if _name(one) == "ID"]
+    message = "Rule ID must be unique. Found same ID for more than one rule"
+    require(len(set(ids)) == len(ids), "InvalidArgument", message)
+    for action in (*_elements(body, "Expiration"), *_elements(body, "Transition")):
+        given = {_name(one) for one in action}
+        require(not {"Days", "Date"} <= given, "MalformedXML", _MALFORMED)
     for rule in _elements(body, "Rule"):
         inner = {_name(one): one for one in rule}
         status = inner["Status"].text if "Status" in inner else None

@@ -1,4 +1,4 @@
-"""Values that are well formed and mean nothing, most of which cost money (LP284-LP288, LP341-LP348)."""
+"""Values that are well formed and mean nothing, most of which cost money (LP284-LP288, LP341-LP348; more in slips)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ MOST_WARMUP: Final = 10_000
 MOST_ERRORS: Final = 0.5
 SPARE: Final = 2  # instances for a copy, while an update brings its successor
 FAR_TOO_MANY: Final = 10  # times what there can be use for
+MOST_COPIES: Final = 10_000  # more accelerators than any one account is given
 OVERFED: Final = 4  # requests for each that servers admit
 # Model ids whose config.json names a language model alone (...ForCausalLM): they read text.
 TEXT_ONLY: Final = re.compile(
@@ -165,12 +166,13 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     "Longer than anybody waits",
     reason="The longest job that SageMaker runs lasts nine days, and a cooldown or a pause of more than a day "
     "outlasts the traffic that it is about.",
-    mend="Write seconds: at most 777,600 for a level, 86,400 for a cooldown or a think time.",
+    mend="Write seconds: at most 777,600 for a level, 86,400 for a cooldown, a drain or a think time.",
 )
 def too_long(subject: Subject) -> Iterator[Found]:
     benchmark, think_time_s = subject.profile.benchmark, subject.profile.workload.think_time_s
     lengths: list[tuple[Path, float | None, float]] = [
         (("benchmark", "duration_s"), benchmark.duration_s, MOST_LEVEL_S),
+        (("benchmark", "drain_s"), benchmark.drain_s, MOST_WAIT_S),
         (("workload", "think_time_s"), think_time_s, MOST_WAIT_S),
     ]
     lengths += [
@@ -252,7 +254,8 @@ def no_eyes(subject: Subject) -> Iterator[Found]:
     reason="A copy needs at most one instance, and one more while an update replaces it; servers admit so many "
     "requests and refuse the rest; no step adds more copies than there may be. What is above is never used, or only "
     "refused, and costs are told for all of it.",
-    mend="Lower endpoint.max_instances to twice the most copies, buffer.max_concurrency to what the copies admit.",
+    mend="Lower endpoint.max_instances to twice the most copies, buffer.max_concurrency to what the copies admit, and "
+    "copies.max to what may be paid for.",
     severity="warning",
 )
 def too_many(subject: Subject) -> Iterator[Found]:
@@ -262,6 +265,9 @@ def too_many(subject: Subject) -> Iterator[Found]:
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
     for placed in parts:
+        if placed.component.copies.max > MOST_COPIES:
+            found = f"{placed.component.copies.max:,} copies"
+            yield Found(placed.at("copies", "max"), found, f"write how many may be paid for, at most {MOST_COPIES:,}")
         for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
             for step, one in enumerate(policy.steps if isinstance(policy, StepScaling) else ()):
                 if abs(one.add_copies) > placed.component.copies.max:

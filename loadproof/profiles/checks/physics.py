@@ -93,8 +93,8 @@ def unusable_setting(placed: Placed) -> Iterator[Found]:
     "LP277",
     "Architecture whose shape holds other weights",
     reason="Attention and feed-forward of its layers already make up most parameters: layers · hidden · (2 · "
-    "head_dim · (heads + kv_heads) + 2 or 3 · intermediate). Far above what is "
-    "written, one of the numbers is another model's.",
+    "head_dim · (heads + kv_heads) + 2 or 3 · intermediate). Far above what is written, or with two tables of "
+    "embeddings less than half of it, one of the numbers is another model's.",
     mend="Copy them from the model's config.json, or name it in model.config_json.",
 )
 def shape_of_other_weights(placed: Placed) -> Iterator[Found]:
@@ -105,6 +105,11 @@ def shape_of_other_weights(placed: Placed) -> Iterator[Found]:
     least_b = own.num_hidden_layers * own.hidden_size * (attention + 2 * own.intermediate_size) / 1e9
     if least_b > 1.1 * own.parameters_b:
         found = f"layers of this shape hold {least_b:.3g} billion parameters at least, not {own.parameters_b:g}"
+        yield Found(placed.at("model", "architecture"), found, "copy them from config.json")
+    most = own.num_hidden_layers * (attention + 3 * own.intermediate_size) + 2 * own.vocab_size
+    most_b = own.hidden_size * most / 1e9
+    if most_b < 0.5 * own.parameters_b:
+        found = f"a model of this shape holds {most_b:.3g} billion parameters at most, not {own.parameters_b:g}"
         yield Found(placed.at("model", "architecture"), found, "copy them from config.json")
 
 

@@ -27,7 +27,13 @@ _SIDES: Final = ("input_tokens", "output_tokens")
     mend="fixed: mean; normal and lognormal: mean and stddev; uniform: min and max; empirical: values.",
 )
 def distributions(subject: Subject) -> Iterator[Found]:
-    workload = subject.profile.workload
+    for path, tokens in distributions_of(subject.profile.workload):
+        for name, message, mend in _distribution_problems(tokens):
+            yield Found((*path, *([name] if name else [])), message, mend)
+
+
+def distributions_of(workload: Workload) -> Iterator[tuple[Path, TokenDistribution]]:
+    """Those of the whole, its steps, its classes and their steps, each with its place."""
     parts: list[tuple[Path, object]] = [(("workload",), workload)]
     parts += [(("workload", "steps", place), step) for place, step in enumerate(workload.steps)]
     for place, one in enumerate(workload.classes):
@@ -37,8 +43,7 @@ def distributions(subject: Subject) -> Iterator[Found]:
         for side in _SIDES:
             tokens = getattr(part, side)
             if isinstance(tokens, TokenDistribution):
-                for name, message, mend in _distribution_problems(tokens):
-                    yield Found((*path, side, *([name] if name else [])), message, mend)
+                yield (*path, side), tokens
 
 
 def _distribution_problems(tokens: TokenDistribution) -> Iterator[tuple[str, str, str]]:

@@ -297,9 +297,10 @@ def test_a_stopped_execution_ends_at_once_with_what_was_said() -> None:
 def test_no_thread_outlives_the_cloud() -> None:
     """Whatever its executions wait for, however deep."""
     machines, before = Machines(), set(threading.enumerate())
-    waiting = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 600, "End": True}}}
-    machines.start({"Both": {"Type": "Parallel", "Branches": [waiting, waiting], "End": True}})
-    machines.start({"Each": {"Type": "Map", "ItemsPath": "$.n", "ItemProcessor": waiting, "End": True}}, {"n": [1, 2]})
+    waiting = {"Type": "Wait", "Seconds": 600, "End": True}
+    first, second = ({"StartAt": name, "States": {name: waiting}} for name in ("W", "V"))
+    machines.start({"Both": {"Type": "Parallel", "Branches": [first, second], "End": True}})
+    machines.start({"Each": {"Type": "Map", "ItemsPath": "$.n", "ItemProcessor": first, "End": True}}, {"n": [1, 2]})
     time.sleep(0.3)
     machines.api.stop()
     assert set(threading.enumerate()) - before == set()
@@ -657,3 +658,13 @@ def test_a_job_is_never_greener_than_its_image_its_role_and_its_program(aws: Aws
     assert "no remote.json under the run's prefix" in found["ExitMessage"]
     streams = aws("logs").describe_log_streams(logGroupName="/aws/sagemaker/ProcessingJobs")["logStreams"]
     assert any(stream["logStreamName"].startswith("no-run/algo-1-") for stream in streams)
+
+
+def test_a_definition_that_moto_cannot_build_leaves_the_next_one_as_it_is() -> None:
+    """Amazon States Language: Variable and Parameters are JSONPath's, so JSONata may not have them and JSONPath may."""
+    rule = {"Variable": "$.a", "IsPresent": True, "Next": "E"}
+    states = {"S": {"Type": "Choice", "Choices": [rule]}, "E": {"Type": "Succeed"}}
+    refused = {"StartAt": "S", "QueryLanguage": "JSONata", "States": states}
+    assert list(problems_of(json.dumps(refused), express=False))
+    state = {"Type": "Pass", "Parameters": {"a": 1}, "End": True}
+    assert not list(problems_of(json.dumps({"StartAt": "S", "States": {"S": state}}), express=False))

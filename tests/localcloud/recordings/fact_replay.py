@@ -143,19 +143,35 @@ class Given:
         return str(self["name"])
 
     def _make_config(self) -> str:
-        variant = {"VariantName": "AllTraffic", "ModelName": self["model"], "InstanceType": "ml.g5.2xlarge"}
-        self._client("sagemaker").create_endpoint_config(
-            EndpointConfigName=self["name"], ProductionVariants=[{**variant, "InitialInstanceCount": 1}]
-        )
-        return str(self["name"])
+        return self._configured(self["name"], ModelName=self["model"])
 
     def _make_endpoint(self) -> str:
+        return self._served(self["name"], self["config"])
+
+    def _make_fleet(self) -> str:
+        """An endpoint that hosts inference components."""
+        name = f"{self['name']}-fleet"
+        return self._served(name, self._configured(name, ExecutionRoleArn=self["role"]))
+
+    def _make_later(self) -> str:
+        """An asynchronous endpoint."""
+        name, output = f"{self['name']}-later", {"S3OutputPath": f"s3://{self['bucket']}/out"}
+        asynchronous = {"OutputConfig": output}
+        return self._served(name, self._configured(name, ModelName=self["model"], AsyncInferenceConfig=asynchronous))
+
+    def _configured(self, name: str, ModelName: str | None = None, **more: Any) -> str:  # noqa: N803 - the API's word
+        variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g5.2xlarge", "InitialInstanceCount": 1}
+        variant |= {"ModelName": ModelName} if ModelName else {}
+        self._client("sagemaker").create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant], **more)
+        return name
+
+    def _served(self, name: str, config: str) -> str:
         client = self._client("sagemaker")
-        client.create_endpoint(EndpointName=self["name"], EndpointConfigName=self["config"])
+        client.create_endpoint(EndpointName=name, EndpointConfigName=config)
         client.get_waiter("endpoint_in_service").wait(
-            EndpointName=self["name"], WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+            EndpointName=name, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
         )
-        return str(self["name"])
+        return name
 
     def _make_stack(self) -> str:
         body = {"Resources": {"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": "1"}}}}
@@ -273,6 +289,8 @@ class Replay:
         if name not in self._given:
             return match.group()
         found = self._given[name]
+        if path and isinstance(found, str):  # `$region.amazonaws.com`: what follows a text is text
+            return f"{found}{path}"
         return jmespath.search(f"x{path}", {"x": found}) if path else found
 
     # Stacks

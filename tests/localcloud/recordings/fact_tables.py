@@ -87,7 +87,8 @@ def read_table(path: Path) -> Iterator[Fact]:
     common = {"service": told.get("service", path.stem)}
     for row in told.get("facts", []):
         yield Fact(path.stem, row["is"], {**common, **row})
-    for said in (*_intrinsics(told.get("intrinsics", [])), *_choices(told.get("choices", []))):
+    lists = {"intrinsics": _intrinsics, "choices": _choices, "definitions": _definitions}
+    for said in (said for name, read in lists.items() for said in read(told.get(name, []))):
         yield Fact(path.stem, said["is"], {**common, **said})
     bases = told.get("bases", {})
     for base, change, code, why in told.get("rows", []):
@@ -116,6 +117,15 @@ def _choices(rows: list[list[Any]]) -> Iterator[dict[str, Any]]:
         gets = {"status": "SUCCEEDED", "output": holds}
         words = f"{_short(comparison)} of {_short(given)}"
         yield {"is": words, "of": test, "run": _machine(choice, **ends), "input": given, "gets": gets}
+
+
+def _definitions(rows: list[list[Any]]) -> Iterator[dict[str, Any]]:
+    """[state, why]: a machine of this state, and of a state `E` after a Choice, that is not taken."""
+    for state, why in rows:
+        others = {"E": {"Type": "Succeed"}} if state["Type"] == "Choice" else {}
+        asked = {"name": "$name", "roleArn": "$role", "definition": json.dumps(_machine(state, **others))}
+        call = ["create_state_machine", asked]
+        yield {"is": f"a {state['Type']}: {why}", "why": why, "call": call, "error": "InvalidDefinition"}
 
 
 def _machine(first: dict[str, Any], **others: dict[str, Any]) -> dict[str, Any]:
@@ -168,6 +178,16 @@ def recorded() -> list[Fact]:
 def refused() -> list[Fact]:
     """Refusals that AWS documents."""
     return _tables("refused")
+
+
+def bases() -> list[Fact]:
+    """The requests that rows change something in, as they are; those that are wrong as they are say so in `error`."""
+    found = []
+    for path in sorted((HERE / "refused").glob("*.yaml")):
+        told = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        common = {"service": told.get("service", path.stem)}
+        found += [Fact(path.stem, name, {**common, **said}) for name, said in told.get("bases", {}).items()]
+    return found
 
 
 def _tables(folder: str) -> list[Fact]:

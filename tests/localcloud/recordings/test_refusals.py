@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from fact_replay import accepted
-from fact_tables import Fact, ledger, refused
+from fact_tables import Fact, bases, ledger, refused
 
 FACTS = refused()
 LEDGER = ledger("refused")  # "accepted", or "otherwise": refused with another code
@@ -17,6 +17,12 @@ def test_the_local_cloud_refuses_as_aws_does(fact: Fact, faults: Callable[[Fact]
     found = faults(fact)
     outcome = "accepted" if accepted(found) else "otherwise" if found else None
     assert outcome == LEDGER.get(fact.key, (None, ""))[0], found
+
+
+@pytest.mark.parametrize("fact", [one for one in bases() if "error" not in one.said], ids=lambda fact: fact.key)
+def test_what_a_row_changes_is_accepted_as_it_is(fact: Fact, faults: Callable[[Fact], list[str]]) -> None:
+    """Else a row would be refused for another reason than its own."""
+    assert not faults(fact)
 
 
 def test_the_ledger_names_refusals() -> None:

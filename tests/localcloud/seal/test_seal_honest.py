@@ -117,7 +117,8 @@ def test_a_roles_session(cloud: LocalCloud) -> None:
     other = session_client(cloud, "sagemaker", "222222222222")
     role = "arn:aws:iam::222222222222:role/none"
     with pytest.raises(ClientError, match="Could not assume role"):
-        other.create_model(ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": "i"})
+        image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/server:1"
+        other.create_model(ModelName="m", ExecutionRoleArn=role, PrimaryContainer={"Image": image})
 
 
 def test_a_stack_of_another_account_asks_in_its_name(cloud: LocalCloud, aws: Aws) -> None:

@@ -5,6 +5,7 @@ Sources: Amazon Bedrock user guide, "Inference request parameters", Anthropic Cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +19,13 @@ _ANTHROPIC = {
 _META = {"prompt", "temperature", "top_p", "max_gen_len", "images"}
 _VERSION = "bedrock-2023-05-31"
 _MOST_GEN_LEN = 8192
+# Since Claude Opus 4.1 one of both: Anthropic's notes on migrating to Claude 4.5.
+_ONE_OF_TWO = re.compile(r"claude-(opus-4-[15678]|sonnet-4-[56]|haiku-4-5)")
+_LEAST_BUDGET = 1024
 _ROLES = ("user", "assistant")
 
 
-def check_anthropic(fields: Mapping[str, Any]) -> None:
+def check_anthropic(fields: Mapping[str, Any], model_id: str) -> None:
     """Raises BedrockError for a body that Claude does not take."""
     _check_keys(fields, _ANTHROPIC)
     if fields.get("anthropic_version") != _VERSION:
@@ -29,8 +33,31 @@ def check_anthropic(fields: Mapping[str, Any]) -> None:
     for at, message in enumerate(fields.get("messages") or ()):
         if isinstance(message, dict) and message.get("role") not in _ROLES:
             raise malformed(f"messages.{at}.role: Input should be 'user' or 'assistant'")
+        last = at == len(fields["messages"]) - 1 and message.get("role") == "assistant"
+        if isinstance(message, dict) and message.get("content") in ("", []) and not last:
+            raise malformed(
+                f"messages.{at}: all messages must have non-empty content except for the optional final assistant "
+                "message"
+            )
     _check_share(fields, "temperature")
     _check_share(fields, "top_p")
+    if _ONE_OF_TWO.search(model_id) and {"temperature", "top_p"} <= fields.keys():
+        raise malformed("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
+    if "tool_choice" in fields and not fields.get("tools"):
+        raise malformed("tool_choice: may only be specified while providing tools")
+    _check_thinking(fields)
+
+
+def _check_thinking(fields: Mapping[str, Any]) -> None:
+    thinking = fields.get("thinking")
+    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    if not isinstance(budget, int):
+        return
+    if budget < _LEAST_BUDGET:
+        raise malformed(f"thinking.enabled.budget_tokens: Input should be greater than or equal to {_LEAST_BUDGET}")
+    most = fields.get("max_tokens")
+    if isinstance(most, int) and most <= budget and not fields.get("anthropic_beta"):
+        raise malformed("`max_tokens` must be greater than `thinking.budget_tokens`")
 
 
 def check_meta(fields: Mapping[str, Any]) -> None:

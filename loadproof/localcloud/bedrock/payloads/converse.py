@@ -25,6 +25,7 @@ def read(model: BedrockModel, body: bytes, identifier: str) -> tuple[ParsedReque
     fields = _fields(body, identifier)
     messages = fields.get("messages") or []
     _check_turns(messages)
+    _check_tools(messages, fields.get("toolConfig") or {})
     texts = [block["text"] for block in fields.get("system") or [] if "text" in block]
     attachments = 0
     for at, message in enumerate(messages):
@@ -144,6 +145,28 @@ def _check_turns(messages: list[Document]) -> None:
         )
     if any(not message["content"] for message in messages):
         raise invalid("The content field in the Message object is empty. Add a ContentBlock object and try again.")
+
+
+def _check_tools(messages: list[Document], config: Document) -> None:
+    """Results answer the uses of the turn before; a tool's input is an object."""
+    for at, message in enumerate(messages):
+        before = messages[at - 1]["content"] if at else ()
+        used = {block["toolUse"]["toolUseId"] for block in before if "toolUse" in block}
+        results = [block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block]
+        if len(results) > len(used):
+            raise invalid(
+                f"The number of toolResult blocks at messages.{at}.content exceeds the number of toolUse blocks of "
+                "previous turn."
+            )
+        if not set(results) <= used:
+            raise invalid(f"messages.{at}.content: unexpected toolUseId found in toolResult blocks")
+    for at, tool in enumerate(config.get("tools") or ()):
+        schema = ((tool.get("toolSpec") or {}).get("inputSchema") or {}).get("json")
+        if isinstance(schema, dict) and schema.get("type") != "object":
+            raise invalid(
+                f"The value at toolConfig.tools.{at}.toolSpec.inputSchema.json.type must be one of the following: "
+                "object."
+            )
 
 
 def _check_images(model: BedrockModel, block: Document, place: str) -> None:

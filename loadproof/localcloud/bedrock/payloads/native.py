@@ -32,7 +32,7 @@ def read(model: BedrockModel, body: bytes) -> tuple[ParsedRequest, Writer]:
     if model.payload == "meta":
         check_meta(fields)
     if model.payload == "anthropic":
-        check_anthropic(fields)
+        check_anthropic(fields, model.model_id)
     if model.payload in ("meta", "mistral"):
         name = "max_gen_len" if model.payload == "meta" else "max_tokens"
         prompt = _text(fields.get("prompt"), "prompt")

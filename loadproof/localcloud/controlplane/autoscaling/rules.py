@@ -9,6 +9,8 @@ from loadproof.localcloud.controlplane.autoscaling.targets import CONCURRENCY, C
 from loadproof.localcloud.wire import AwsError, Params
 from loadproof.wire.documents import Document
 
+_MOST_STEPS = 20
+
 
 def refuse(message: str) -> AwsError:
     return AwsError("ValidationException", message)
@@ -49,6 +51,9 @@ def check_bounds(low: int | None, high: int | None) -> None:
 def check_policy(params: Params) -> None:
     """One configuration that fits the policy type; a metric that fits the dimension; steps without gaps."""
     kind = params.get("PolicyType", "StepScaling")
+    for field in ("TargetTrackingScalingPolicyConfiguration", "StepScalingPolicyConfiguration"):
+        if params.get(field) and field != f"{kind}PolicyConfiguration":
+            raise refuse(f"{field} is not supported for policy type {kind}.")
     if kind == "TargetTrackingScaling":
         _check_tracking(params)
     elif kind == "StepScaling":
@@ -72,6 +77,8 @@ def _check_tracking(params: Params) -> None:
     if predefined:
         metric = predefined["PredefinedMetricType"]
         of_component = metric.startswith("SageMakerInferenceComponent")
+        if predefined.get("ResourceLabel"):
+            raise refuse(f"ResourceLabel is not supported for metric {metric}.")
         if metric not in PREDEFINED or of_component != (params["ScalableDimension"] == COPIES):
             raise refuse(f"Metric {metric} is not supported for {params['ScalableDimension']}.")
     else:
@@ -80,6 +87,8 @@ def _check_tracking(params: Params) -> None:
 
 def _check_custom(custom: Document) -> None:
     if "Metrics" in custom:
+        if any(custom.get(name) for name in ("MetricName", "Namespace", "Statistic", "Dimensions", "Unit")):
+            raise refuse("A customized metric is either Metrics or one metric's name, namespace and statistic.")
         returned = [one for one in custom["Metrics"] if one.get("ReturnData", True)]
         if len(returned) != 1:
             raise refuse(f"Exactly one metric must have ReturnData true, found {len(returned)}.")
@@ -87,11 +96,23 @@ def _check_custom(custom: Document) -> None:
         raise refuse("A customized metric needs MetricName, Namespace and Statistic, or Metrics.")
 
 
+def _check_adjustments(configuration: Document) -> None:
+    """Sources: API references of StepAdjustment and StepScalingPolicyConfiguration, quotas of the service."""
+    steps, kind = configuration["StepAdjustments"], configuration["AdjustmentType"]
+    if len(steps) > _MOST_STEPS:
+        raise refuse(f"A step scaling policy has at most {_MOST_STEPS} step adjustments, found {len(steps)}.")
+    if configuration.get("MinAdjustmentMagnitude") is not None and kind != "PercentChangeInCapacity":
+        raise refuse(f"MinAdjustmentMagnitude is not supported with {kind}.")
+    if kind == "ExactCapacity" and any(step["ScalingAdjustment"] < 0 for step in steps):
+        raise refuse("ScalingAdjustment must not be negative with ExactCapacity.")
+
+
 def _check_steps(configuration: Document | None) -> None:
     if not configuration or not configuration.get("StepAdjustments"):
         raise refuse("StepScalingPolicyConfiguration with StepAdjustments is required for StepScaling.")
     if not configuration.get("AdjustmentType"):
         raise refuse("AdjustmentType is required for StepScaling.")
+    _check_adjustments(configuration)
     steps = sorted(
         (
             step.get("MetricIntervalLowerBound", float("-inf")),

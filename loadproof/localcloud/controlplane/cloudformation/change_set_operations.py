@@ -19,6 +19,9 @@ class ChangeSetOperations(Registry):
 
     def CreateChangeSet(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         stack, kind = self._change_set_stack(caller, params)
+        for one in self._change_sets.values():
+            if one.stack is stack and one.name == params["ChangeSetName"]:
+                raise AwsError("AlreadyExistsException", f"ChangeSet {one.name} already exists")
         goal = self._goal(stack, params)
         change_set = ChangeSet(
             name=params["ChangeSetName"],

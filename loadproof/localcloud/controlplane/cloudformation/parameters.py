@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from loadproof.localcloud.account.networks import security_groups, subnets, vpcs
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
 from loadproof.localcloud.wire import Caller
 from loadproof.wire.documents import Document, Json
@@ -69,6 +70,7 @@ def resolved_parameters(
     }
     for name, slot in template.section("Parameters").items():
         resolved[name] = _value(name, slot, given[name], ssm)
+        _check_exists(caller, name, str(slot.get("Type")), resolved[name])
     _check_rules(template, resolved)
     return resolved
 
@@ -93,6 +95,18 @@ def _value(name: str, slot: Document, raw: str, ssm: SsmValue) -> Json:
     if kind == "CommaDelimitedList" or kind.startswith("List<"):
         return [part.strip() for part in raw.split(",")] if raw else []
     return raw
+
+
+def _check_exists(caller: Caller, name: str, kind: str, value: Json) -> None:
+    """Parameters of AWS's own types name what is there."""
+    for place, known in (("VPC::Id", vpcs), ("Subnet::Id", subnets), ("SecurityGroup::Id", security_groups)):
+        if kind not in (f"AWS::EC2::{place}", f"List<AWS::EC2::{place}>"):
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if one not in known(caller):
+                raise invalid(
+                    f"Parameter validation failed: parameter value {one} for parameter name {name} does not exist"
+                )
 
 
 def _number(name: str, slot: Document, raw: str) -> str:

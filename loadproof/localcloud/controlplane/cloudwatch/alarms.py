@@ -29,6 +29,8 @@ ACTIONS_OF: Mapping[State, str] = {
 SPARE_PERIODS = 2
 # FILL(m, REPEAT) may have to look further back for a value to repeat.
 _SPARE_FOR_MATH = 10
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Create-alarm-on-metric-math-expression.html
+_MOST_METRICS = 10
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "GreaterThanOrEqualToThreshold": operator.ge,
     "GreaterThanThreshold": operator.gt,
@@ -162,6 +164,8 @@ def watch_of(caller: Caller, params: Params) -> Watch:
 def _queries(caller: Caller, params: Params) -> Queries:
     if params.get("Metrics"):
         queries = queries_of(caller, params["Metrics"])
+        if len(queries.metrics) > _MOST_METRICS:
+            raise refuse(f"An alarm on metric math takes up to {_MOST_METRICS} metrics, found {len(queries.metrics)}.")
         check_one_period(queries)
         if len(queries.returned) != 1:
             raise refuse(f"Exactly one element of Metrics must return data, found {len(queries.returned)}.")

@@ -86,6 +86,8 @@ class CloudWatchApi(MetricOperations):
     def DescribeAlarms(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names, prefix = params.get("AlarmNames"), params.get("AlarmNamePrefix", "")
         kinds = params.get("AlarmTypes") or ["MetricAlarm"]
+        if names and prefix:
+            raise refuse("AlarmNames and AlarmNamePrefix cannot be used together.")
         by_action = params.get("ActionPrefix", "")
         found = [
             alarm
@@ -172,7 +174,7 @@ class CloudWatchApi(MetricOperations):
         """The alarm of that name with this configuration; a changed one keeps its state until it is evaluated."""
         for actions in _ACTION_LISTS:
             for action in params.get(actions) or ():
-                _check_action(action)
+                _check_action(action, caller.region)
         name, now_s, tags = params["AlarmName"], self._clock.now_s(), tag_map(params.get("Tags"), INVALID_VALUE)
         arn = caller.arn("cloudwatch", f"alarm:{name}")
         with self._lock:
@@ -228,9 +230,11 @@ class CloudWatchApi(MetricOperations):
         return self._tags.setdefault(arn, {})
 
 
-def _check_action(action: str) -> None:
-    """An alarm that could only stay silent is refused."""
-    service = action.split(":")[2:3]
+def _check_action(action: str, region: str) -> None:
+    """An alarm that could only stay silent is refused, and a topic of another region."""
+    service, place = action.split(":")[2:3], action.split(":")[3:4]
+    if service == ["sns"] and place != [region]:
+        raise refuse(f"Invalid region {''.join(place)} specified. Only {region} is supported.")
     if service not in (["autoscaling"], ["sns"]):
         raise refuse(
             f"Alarm action {action}: the local cloud calls scaling policies of Application Auto Scaling and SNS topics."

@@ -24,8 +24,12 @@ def check_namespace(namespace: str) -> None:
 
 
 def check_dimensions(rows: Iterable[Mapping[str, str]], number: int) -> None:
-    """Names and values are ASCII and more than blanks, and no name begins with a colon."""
-    for position, row in enumerate(rows, 1):
+    """Names and values are ASCII and more than blanks; no name begins with a colon, none comes twice."""
+    given = list(rows)
+    names = [row.get("Name") for row in given]
+    if len(set(names)) != len(names):
+        raise _invalid(f"The collection MetricData.member.{number}.Dimensions must not contain a name twice.")
+    for position, row in enumerate(given, 1):
         for part, text in row.items():
             if not text.strip() or not text.isascii() or (part == "Name" and text.startswith(":")):
                 place = f"MetricData.member.{number}.Dimensions.member.{position}.{part}"
@@ -33,6 +37,8 @@ def check_dimensions(rows: Iterable[Mapping[str, str]], number: int) -> None:
 
 
 def check_amount(data: Sequence[Any]) -> None:
+    if not data:
+        raise AwsError("MissingParameter", "The parameter MetricData is required.")
     if len(data) > _MOST_DATA:
         raise _invalid(f"The collection MetricData must not have a size greater than {_MOST_DATA}.")
 
@@ -82,6 +88,12 @@ def _summarised(given: Mapping[str, Any]) -> Sample:
     """A sample with the same sum, count, least and most; what lay between is not known."""
     count, total = float(given["SampleCount"]), float(given["Sum"])
     low, high = float(given["Minimum"]), float(given["Maximum"])
+    if count <= 0:
+        raise _invalid(f"The value {count} for parameter StatisticValues.SampleCount must be greater than 0.")
+    if low > high:
+        raise _invalid(
+            f"The parameter StatisticValues.Minimum ({low}) must not exceed StatisticValues.Maximum ({high})."
+        )
     if count < 2:
         return [(total, 1.0)]
     if count == 2:

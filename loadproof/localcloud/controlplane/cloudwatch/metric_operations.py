@@ -30,6 +30,7 @@ from loadproof.wire.documents import Document
 
 INVALID_VALUE = "InvalidParameterValue"
 _MOST_POINTS = 100_800  # of one GetMetricData
+_MOST_QUERIES = 500
 _MOST_DATAPOINTS = 1440  # of one GetMetricStatistics
 
 
@@ -60,6 +61,9 @@ class MetricOperations:
                 self._store.put(key, at_s, value, count, unit)
 
     def GetMetricData(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        asked = len(params["MetricDataQueries"])
+        if asked > _MOST_QUERIES:
+            raise refuse(f"The collection MetricDataQueries must not have a size greater than {_MOST_QUERIES}.")
         queries = queries_of(caller, params["MetricDataQueries"])
         if queries.expressions:
             check_one_period(queries)

@@ -13,6 +13,7 @@ from jsonpath_ng.exceptions import JSONPathError
 from jsonpath_ng.ext.parser import parse as parse_path
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
+from loadproof.localcloud.controlplane.jobs.states import named_twice, state_problems
 from loadproof.localcloud.controlplane.jobs.tasks import is_provided
 from loadproof.wire.documents import Document, Json
 
@@ -50,6 +51,7 @@ def problems_of(text: str, *, express: bool) -> Iterator[str]:
         yield f"INVALID_JSON_DESCRIPTION: {error}"
         return
     found = list(_machine_problems(definition, "", express))
+    found += [f"DUPLICATE_STATE_NAME: Duplicate state name: {name}" for name in named_twice(definition)]
     yield from found
     if not found:
         try:
@@ -83,7 +85,11 @@ def _machine_problems(machine: Json, at: str, express: bool, outer: str = "JSONP
             told = f"Express state machine does not support '.{waits}' service integration"
             yield f"SCHEMA_VALIDATION_FAILED: {told} at {place}/Resource"
             continue
-        language = state.get("QueryLanguage", machine.get("QueryLanguage", outer))
+        around = machine.get("QueryLanguage", outer)
+        language = state.get("QueryLanguage", around)
+        if (around, language) == ("JSONata", "JSONPath"):
+            told = "'QueryLanguage' can not be 'JSONPath' if set to 'JSONata' for whole state machine"
+            yield f"SCHEMA_VALIDATION_FAILED: {told} at {place}"
         yield from (f"SCHEMA_VALIDATION_FAILED: {why} at {place}" for why in _state_problems(state, language))
         inside = [state["Iterator"]] if "Iterator" in state else []
         inside += [state["ItemProcessor"]] if "ItemProcessor" in state else []
@@ -119,6 +125,7 @@ def _state_problems(state: State, language: str) -> Iterator[str]:
         yield f"{kind} needs either Next or End"
     if kind == "Task" and not is_provided(resource):
         yield f"AWS does not know the resource {resource}, or the local cloud does not provide it,"
+    yield from state_problems(state, language)
     yield from _retry_problems(state.get("Retry", ()))
     yield from (why for choice in state.get("Choices", ()) for why in _comparison_problems(choice))
     if language == "JSONata":

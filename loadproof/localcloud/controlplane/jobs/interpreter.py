@@ -32,6 +32,7 @@ from moto.stepfunctions.parser.asl.component.state.exec.execute_state import Exe
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function import timestamp
 from moto.stepfunctions.parser.asl.eval.event.event_manager import EventHistoryContext, EventManager
 from moto.stepfunctions.parser.asl.jsonata import jsonata
+from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -348,6 +349,10 @@ def _install() -> None:
     jsonata._eval_jsonata = _evaluated
     for name in ("$hash", "$uuid"):  # moto's only say that they are not supported
         jsonata_functions._DECLARATION_BY_VARIABLE_REFERENCE.pop(name)
+
+    preprocessor: Any = Preprocessor
+    # moto keeps the scopes of all parsers in one list: a refused definition would leave its own to every later one
+    preprocessor.__init__ = lambda self: setattr(self, "_query_language_per_scope", [])
 
     state_class: Any = ExecutionState
     evaluate = state_class._evaluate_with_timeout

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from moto.stepfunctions.parser.api import StateMachineType
@@ -110,15 +111,15 @@ class MachineApi:
         return {}
 
     def TagResource(self, caller: Caller, params: Params) -> Params:  # noqa: N802
-        self._machine(params["resourceArn"]).tag_manager.add_all(params["tags"])
+        self._tagged(params["resourceArn"]).tag_manager.add_all(params["tags"])
         return {}
 
     def UntagResource(self, caller: Caller, params: Params) -> Params:  # noqa: N802
-        self._machine(params["resourceArn"]).tag_manager.remove_all(params["tagKeys"])
+        self._tagged(params["resourceArn"]).tag_manager.remove_all(params["tagKeys"])
         return {}
 
     def ListTagsForResource(self, caller: Caller, params: Params) -> Params:  # noqa: N802
-        return {"tags": self._machine(params["resourceArn"]).tag_manager.to_tag_list()}
+        return {"tags": self._tagged(params["resourceArn"]).tag_manager.to_tag_list()}
 
     def StartExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         run = self._started(caller, params)
@@ -217,6 +218,12 @@ class MachineApi:
             if arn not in self._machines:
                 raise AwsError("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{arn}'")
             return self._machines[arn]
+
+    def _tagged(self, arn: str) -> StateMachineRevision:
+        """Operations on tags have a code of their own for what is not there."""
+        with suppress(AwsError):
+            return self._machine(arn)
+        raise AwsError("ResourceNotFound", f"Resource not found: '{arn}'")
 
     def _run(self, params: Params) -> Run:
         arn = params["executionArn"]

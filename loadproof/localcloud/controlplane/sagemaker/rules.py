@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from loadproof.catalog.readers import instances
@@ -17,6 +18,7 @@ from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Store, r
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
+_REGISTRY = re.compile(r"\d{12}\.dkr\.ecr(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/")
 RoleCheck = Callable[[str, str], str | None]  # (account, role ARN) -> why SageMaker cannot assume it
 
 
@@ -37,6 +39,7 @@ def check_model(params: Params) -> None:
     for container in params.get("Containers") or [params["PrimaryContainer"]]:
         if not container.get("Image") and not container.get("ModelPackageName"):
             raise refuse("A container needs an Image or a ModelPackageName.")
+        _check_image(container)
         if container.get("ModelDataUrl") and container.get("ModelDataSource"):
             raise refuse("ModelDataUrl and ModelDataSource are mutually exclusive.")
         source = container.get("ModelDataSource", {}).get("S3DataSource", {})
@@ -44,6 +47,14 @@ def check_model(params: Params) -> None:
             raise refuse(f"S3Uri {source.get('S3Uri')} of a S3DataSource of S3DataType S3Prefix must end with '/'.")
         if sum(len(k) + len(v) for k, v in container.get("Environment", {}).items()) > 32 * 1024:
             raise refuse("The environment of a container is limited to 32 KB.")
+
+
+def _check_image(container: Document) -> None:
+    """Images lie in a private ECR registry, unless the container says that its own network reaches another one."""
+    image = container.get("Image") or ""
+    reached = (container.get("ImageConfig") or {}).get("RepositoryAccessMode") == "Vpc"
+    if image and not reached and not _REGISTRY.match(image):
+        raise refuse(f'Using non-ECR image "{image}" without Vpc repository access mode is not supported.')
 
 
 def check_config(store: Store, caller: Caller, params: Params) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from moto.core.utils import get_service_model
+
 from loadproof.localcloud.queue.sqs.attributes import COMPUTED, check_known
 from loadproof.localcloud.queue.sqs.batches import BATCH_LIMIT, check_bytes, each, entries_of
 from loadproof.localcloud.queue.sqs.engine import Engine
@@ -22,6 +24,12 @@ from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 _PAGE = 1000
+_MOST_TAGS = 50
+_SYSTEM = frozenset(
+    name
+    for shape in ("MessageSystemAttributeName", "QueueAttributeName")
+    for name in get_service_model("sqs").shape_for(shape).enum
+)
 _COUNTED = {
     "ApproximateNumberOfMessages": State.VISIBLE,
     "ApproximateNumberOfMessagesDelayed": State.DELAYED,
@@ -92,7 +100,10 @@ class SqsApi:
     def TagQueue(self, caller: Caller, params: Params) -> None:  # noqa: N802
         if any(name.lower().startswith("aws:") for name in params["Tags"]):
             raise invalid("Tag keys that start with aws: are reserved.")
-        self.queue_of(caller, params).tags.update(params["Tags"])
+        tags = self.queue_of(caller, params).tags
+        if len(tags | params["Tags"]) > _MOST_TAGS:
+            raise invalid(f"Too many tags added for queue {params['QueueUrl'].rpartition('/')[2]}.")
+        tags.update(params["Tags"])
 
     def UntagQueue(self, caller: Caller, params: Params) -> None:  # noqa: N802
         tags = self.queue_of(caller, params).tags
@@ -120,6 +131,9 @@ class SqsApi:
         most = params.get("MaxNumberOfMessages")
         if most is not None and not 1 <= most <= BATCH_LIMIT:
             raise invalid_value(most, "MaxNumberOfMessages", f"Must be between 1 and {BATCH_LIMIT}, if provided.")
+        for name in (*(params.get("AttributeNames") or ()), *(params.get("MessageSystemAttributeNames") or ())):
+            if name not in _SYSTEM:
+                raise AwsError("InvalidAttributeName", f"Unknown Attribute {name}.")
         self.wait_s(queue, params)
         visibility_s = params.get("VisibilityTimeout")
         if visibility_s is not None:
@@ -211,6 +225,8 @@ class SqsApi:
     def _page(self, key: str, queues: Iterable[Queue], params: Params) -> Result:
         urls = sorted(self._url(queue) for queue in queues)
         start, most = params.get("NextToken") or "0", params.get("MaxResults")
+        if most is not None and not 1 <= most <= _PAGE:
+            raise invalid_value(most, "MaxResults", f"Must be an integer value between 1 and {_PAGE}")
         if not start.isdigit():
             raise invalid("Invalid or expired next token.")
         stop = int(start) + (most or _PAGE)

@@ -37,6 +37,15 @@ def named(caller: Caller, params: Params) -> None:
     function(caller, params["FunctionName"], params.get("Qualifier"))
 
 
+def check_revision(params: Params) -> None:
+    """Nobody was told a revision here, so none that is asked for can be the latest."""
+    message = (
+        "The Revision Id provided does not match the latest Revision Id. Call the GetFunction/GetAlias API to retrieve "
+        "the latest Revision Id"
+    )
+    require("RevisionId" not in params, "PreconditionFailedException", message, 412)
+
+
 def existing(caller: Caller, params: Params) -> Any:
     """The function. Raises AwsError where there is none."""
     found = function(caller, params["FunctionName"], params.get("Qualifier"))

@@ -14,7 +14,7 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.account.networks import security_groups, subnets
 from loadproof.localcloud.account.roles import role_problem
-from loadproof.localcloud.refusals.functions.lookup import INVALID, named
+from loadproof.localcloud.refusals.functions.lookup import INVALID, check_revision, existing, named
 from loadproof.localcloud.refusals.functions.runtimes import check_runtime
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
@@ -42,7 +42,11 @@ def _create(caller: Caller, params: Params) -> None:
     if params.get("PackageType", "Zip") == "Zip":
         for field in ("Runtime", "Handler"):
             require(params.get(field), INVALID, f"{field} is a mandatory parameter for functions with a .zip package.")
+        message = "Please set PackageType to Image where the code is an ImageUri."
+        require("ImageUri" not in params["Code"], INVALID, message)
     else:
+        message = "Please don't provide Handler or Runtime or Layer when the intended function PackageType is Image."
+        require(not any(params.get(field) for field in ("Runtime", "Handler", "Layers")), INVALID, message)
         message = "Please provide ImageUri when creating a function with packageType Image."
         require("ImageUri" in params["Code"], INVALID, message)
     check_tags(params.get("Tags") or {}, INVALID)
@@ -76,9 +80,29 @@ def _check_settings(caller: Caller, params: Params) -> None:
         "Lambda was unable to configure your environment variables because the environment variables you have provided "
         f"exceeded the 4KB limit. String measured: {measured}",
     )
+    _check_logging(params.get("LoggingConfig") or {})
+    _check_dead_letters(caller, (params.get("DeadLetterConfig") or {}).get("TargetArn") or "")
+    message = "Function must be configured to execute in a VPC to reference access point"
+    inside = (params.get("VpcConfig") or {}).get("SubnetIds")
+    require(inside or not params.get("FileSystemConfigs"), INVALID, message)
     layers = params.get("Layers") or []
     require(len(layers) <= _MOST_LAYERS, INVALID, f"Cannot reference more than {_MOST_LAYERS} layers.")
     _check_network(caller, params.get("VpcConfig") or {})
+
+
+def _check_logging(config: Mapping[str, Any]) -> None:
+    """https://docs.aws.amazon.com/lambda/latest/api/API_LoggingConfig.html: levels are those of logs in JSON."""
+    levels = [field for field in ("ApplicationLogLevel", "SystemLogLevel") if config.get(field)]
+    message = "To use ApplicationLogLevel or SystemLogLevel, you must set LogFormat to JSON."
+    require(not levels or config.get("LogFormat") == "JSON", INVALID, message)
+
+
+def _check_dead_letters(caller: Caller, arn: str) -> None:
+    """A queue of this account; whether the role may send to it is not looked at."""
+    if arn.startswith(f"arn:aws:sqs:{caller.region}:{caller.account}:"):
+        queues: Any = get_backend("sqs")[caller.account][caller.region].queues
+        message = "The provided execution role does not have permissions to call SendMessage on SQS"
+        require(arn.rpartition(":")[2] in queues, INVALID, message)
 
 
 def _check_role(caller: Caller, role_arn: str | None) -> None:
@@ -113,18 +137,22 @@ def _check_code(caller: Caller, code: Mapping[str, Any]) -> None:
             content = base64.b64decode(code["ZipFile"])
         except (binascii.Error, TypeError):
             content = b""
-        require(_is_zip(content), INVALID, _NO_ZIP)
+        message = "Please do not provide other FunctionCode parameters when providing a ZipFile."
+        require("S3Bucket" not in code, INVALID, message)
+        _check_zip(content)
         return
     require("S3Bucket" in code, INVALID, "Please provide a source for function code.")
     found = _stored(caller, code["S3Bucket"], code.get("S3Key", ""))
-    require(_is_zip(found), INVALID, _NO_ZIP)
+    _check_zip(found)
 
 
 _NO_ZIP = "Could not unzip uploaded file. Please check your file, then try to upload again."
 
 
-def _is_zip(content: bytes) -> bool:
-    return zipfile.is_zipfile(io.BytesIO(content))
+def _check_zip(content: bytes) -> None:
+    require(zipfile.is_zipfile(io.BytesIO(content)), INVALID, _NO_ZIP)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        require(archive.namelist(), INVALID, "Uploaded file must be a non-empty zip")
 
 
 def _stored(caller: Caller, bucket_name: str, key: str) -> bytes:
@@ -147,8 +175,15 @@ def _layer(caller: Caller, params: Params) -> None:
     _check_code(caller, params.get("Content") or {})
 
 
+def _update_code(caller: Caller, params: Params) -> None:
+    existing(caller, params)
+    check_revision(params)
+    _check_code(caller, params)
+
+
 def _configure(caller: Caller, params: Params) -> None:
     named(caller, params)
+    check_revision(params)
     _check_settings(caller, params)
 
 
@@ -160,5 +195,6 @@ FIRST: dict[str, Rule] = {"CreateFunction": _first_create, "UpdateFunctionConfig
 RULES: dict[str, Rule] = {
     "CreateFunction": _create,
     "UpdateFunctionConfiguration": _configure,
+    "UpdateFunctionCode": _update_code,
     "PublishLayerVersion": _layer,
 }

@@ -19,6 +19,7 @@ def _map(caller: Caller, params: Params) -> None:
     require(source or params.get("SelfManagedEventSource"), INVALID, "Unrecognized event source.")
     require(function(caller, params["FunctionName"]) is not None, INVALID, "Function does not exist")
     _check_source(caller, str(source or ""))
+    _check_queue(caller, params, str(source or ""))
     _check_batch(params, 0)
     _check_filters(params)
     for known in _mappings(caller):
@@ -42,6 +43,28 @@ def _check_source(caller: Caller, arn: str) -> None:
         "SQS Error Message: The specified queue does not exist."
     )
     require(arn.rpartition(":")[2] in queues, INVALID, message)
+
+
+# What the API reference of CreateEventSourceMapping marks as of streams, Kafka or documents only.
+_NOT_OF_QUEUES = (
+    "StartingPosition", "StartingPositionTimestamp", "BisectBatchOnFunctionError", "MaximumRetryAttempts",
+    "MaximumRecordAgeInSeconds", "ParallelizationFactor", "TumblingWindowInSeconds", "Topics", "Queues",
+    "DestinationConfig", "DocumentDBEventSourceConfig",
+)  # fmt: skip
+
+
+def _check_queue(caller: Caller, params: Params, arn: str) -> None:
+    if ":sqs:" not in arn:
+        return
+    for field in _NOT_OF_QUEUES:
+        require(not params.get(field), INVALID, f"{field} is not valid for SQS event sources.")
+    both = params.get("ScalingConfig") and params.get("ProvisionedPollerConfig")
+    require(not both, INVALID, "ScalingConfig and ProvisionedPollerConfig cannot be used together.")
+    timeout_s = int(getattr(function(caller, params["FunctionName"]), "timeout", 0))
+    queues: Any = get_backend("sqs")[caller.account][caller.region].queues
+    visibility_s = int(queues[arn.rpartition(":")[2]].visibility_timeout)
+    message = f"Queue visibility timeout: {visibility_s} seconds is less than Function timeout: {timeout_s} seconds"
+    require(visibility_s >= timeout_s, INVALID, message)
 
 
 def _check_batch(params: Params, window_s: int) -> None:

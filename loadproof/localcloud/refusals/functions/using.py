@@ -9,11 +9,21 @@ from typing import Any
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.refusals.functions.lookup import FUNCTION_ARN, INVALID, MISSING, existing, function, named
+from loadproof.localcloud.refusals.functions.lookup import (
+    FUNCTION_ARN,
+    INVALID,
+    MISSING,
+    check_revision,
+    existing,
+    function,
+    named,
+)
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
 
 _ACCOUNT_CONCURRENCY, _LEAST_UNRESERVED = 1000, 100
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html: 6 MB at once, 1 MB later
+_MOST_BYTES = {"RequestResponse": 6_291_456, "Event": 1_048_576}
 _SERVICE_PRINCIPAL = re.compile(r"[\w.-]+\.amazonaws\.com(\.cn)?|\*|\d{12}|arn:aws[\w-]*:(iam|sts)::.*")
 
 
@@ -24,6 +34,10 @@ def _delete(caller: Caller, params: Params) -> None:
 
 
 def _invoke(caller: Caller, params: Params) -> None:
+    kind, length = params.get("InvocationType", "RequestResponse"), len(params.get("Payload") or b"")
+    most = _MOST_BYTES.get(kind, length)
+    message = f"{length} byte payload is too large for the {kind} invocation type (limit {most} bytes)"
+    require(length <= most, "RequestEntityTooLargeException", message, 413)
     found = function(caller, params["FunctionName"], params.get("Qualifier"))
     if found is None:
         return
@@ -64,16 +78,7 @@ def _publish(caller: Caller, params: Params) -> None:
         "Please try again with the CodeSHA256 in $LATEST."
     )
     require(not asked or asked == found.code_sha_256, INVALID, message)
-    _no_revision(params)
-
-
-def _no_revision(params: Params) -> None:
-    """Nobody was told a revision here, so none that is asked for can be the latest."""
-    message = (
-        "The Revision Id provided does not match the latest Revision Id. Call the GetFunction/GetAlias API to retrieve "
-        "the latest Revision Id"
-    )
-    require("RevisionId" not in params, "PreconditionFailedException", message, 412)
+    check_revision(params)
 
 
 def _create_alias(caller: Caller, params: Params) -> None:
