@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from accuracy_cells import calibrated_on, goal, rows_of
-from fit_reach import Load
+from fit_tables import Load
 
 from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container
 from loadproof.capacity.confidence import confidence_of
