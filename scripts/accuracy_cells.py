@@ -18,9 +18,9 @@ from typing import Any
 
 import fit_step_model
 import numpy as np
-from fit_reach import Load, loads_of
-from fit_reach import rows_of as reach_of
 from fit_step_model import Case, Parameters, fit, run_of
+from fit_tables import Load, loads_of
+from fit_tables import rows_of as reach_of
 
 from loadproof.capacity import PlannedDeployment, PredictedRun, fitting, predict_run
 from loadproof.capacity.confidence import near_limit

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from accuracy_cells import calibrated_on, goal, rows_of
-from fit_reach import Load
+from fit_tables import Load
 
 from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container
 from loadproof.capacity.confidence import confidence_of
@@ -69,9 +69,7 @@ def section(path: Path, refit: Refit, applied: Applied) -> list[str]:
     for group in groups:
         seen = [row for row in rows if row.group != group]
         fitted, loads = refit(seen), [Load(row.deployment, None) for row in seen]
-        out = [
-            replace(row, deployment=calibrated_on(row.deployment, loads)) for row in rows if row.group == group
-        ]
+        out = [replace(row, deployment=calibrated_on(row.deployment, loads)) for row in rows if row.group == group]
         errors = [error_of(replace(row, deployment=applied(row.deployment, fitted))) for row in out]
         lines.append(_line(f"without {group[0]} on {group[1]}", out, errors, ("", "")))
         held += errors
@@ -106,7 +104,10 @@ def _whole_rows(path: Path) -> list[str]:
     for name, cells in found.items():
         errors, inside, widths = zip(*cells, strict=True)
         middle, tail = np.median(errors), np.quantile(errors, 0.9)
-        lines.append(f"| {name} | {middle:.1%} | {tail:.1%} | {np.mean(inside):.0%} | +{np.expm1(np.mean(widths)):.0%} | {len(cells)} |")
+        lines.append(
+            f"| {name} | {middle:.1%} | {tail:.1%} | {np.mean(inside):.0%}"
+            f" | +{np.expm1(np.mean(widths)):.0%} | {len(cells)} |"
+        )
     return [*lines, ""]
 
 

@@ -29,7 +29,8 @@ def section(founding: Mapping[str, Sequence[Cell]], published: Sequence[str], sp
         *_signs(tables),
         "",
         "How many figures lie inside the stated range; the goal is 75 to 88% of each, since a range that holds more"
-        " says too little. Width: how far a range goes above the predicted figure. *Held out* means that the fit, and so the range, knew nothing of the rows in question.",
+        " says too little. Width: how far a range goes above the predicted figure."
+        " *Held out* means that the fit, and so the range, knew nothing of the rows in question.",
         "",
         "| rows | split | figure | inside | mean width | cells | |",
         "|---|---|---|---|---|---|---|",

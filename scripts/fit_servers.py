@@ -8,8 +8,8 @@ weights and SGLang change; SGLang's server row is vLLM's, times what it changes.
 much as those are trusted; what no row speaks of stays there, what one kind of row teaches counts for its relatives.
 `--held-out` fits again without a model, an accelerator and more of 2026 in turn.
 
-`--write` writes `servers.csv`'s two rows, `fabrics.csv`'s and all of `efficiencies.csv`, whose doubts are the widths
-of the posterior (Laplace's, at the optimum).
+`--write` writes `servers.csv`'s two rows, `fabrics.csv`'s, all of `fitted.csv` and of `efficiencies.csv`, whose doubts
+are the widths of the posterior (Laplace's, at the optimum).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts"), str(REPOSITORY / "tests" / "capacity")]
 
 import accuracy_published  # noqa: E402
-import fit_reach  # noqa: E402
+import fit_tables  # noqa: E402
 import numpy as np  # noqa: E402
 from accuracy_2026 import FIGURES, Cell, rows_of_2026, spread  # noqa: E402
 from accuracy_cells import calibrated_on  # noqa: E402
@@ -274,7 +274,7 @@ def _calibrated(deployment: PlannedDeployment, found: Fit, seen: Sequence[Row]) 
     """As doubtful as rows fitted on those seen leave it."""
     family, chip = deployment.family, deployment.accelerator
     alike = [row for row in seen if row.deployment.family == family]
-    deployment = calibrated_on(deployment, loads_of([], alike))
+    deployment = calibrated_on(deployment, loads_of(alike))
     doubt = found.doubt(
         family,
         GENERATION[chip.name],
@@ -348,19 +348,22 @@ def main() -> None:
     parser.add_argument("published", type=Path)
     parser.add_argument("published_2026", type=Path)
     parser.add_argument("--write", action="store_true", help="write loadproof/capacity/data")
+    parser.add_argument("--reach", action="store_true", help="write fitted.csv alone, without a fit")
     parser.add_argument("--held-out", action="store_true", help="fit again without each group")
     arguments = parser.parse_args()
     published, _ = accuracy_published.read(arguments.published)
     rows = read(arguments.published_2026)
+    if arguments.reach:
+        write_reach(rows)
+        return
     found = Fit(published, rows)
     widths = np.sqrt(np.diag(found.covariance))
     for (name, value), width in zip(found.parameters.items(), widths, strict=True):
         print(f"{name:26s} {PRIORS[name][0]:8.3f} -> {value:.4g} ({width:.0%})")
-    for row in efficiency_rows(found):
-        print(row)
+    print(*efficiency_rows(found), sep="\n")
     if arguments.write:
         write(found)
-        write_reach(published, rows)
+        write_reach(rows)
     if arguments.held_out:
         print("\n".join(section(published, rows)))
 
@@ -368,12 +371,13 @@ def main() -> None:
 def write(found: Fit) -> None:
     """The shipped rows. Columns and sources that are not fitted stay as they are."""
     for server in ("vllm", "sglang"):
-        _rewrite("servers.csv", server_values(found.parameters, server), family=server)
-    _rewrite("fabrics.csv", {"latency_us": found.parameters["NVSwitch_latency_us"]}, fabric="NVSwitch", server="")
+        fit_tables.rewrite("servers.csv", server_values(found.parameters, server), family=server)
+    latency = {"latency_us": found.parameters["NVSwitch_latency_us"]}
+    fit_tables.rewrite("fabrics.csv", latency, fabric="NVSwitch", server="")
     for accelerators, slower in ((2, 1.0), (4, 1.0), (8, 1.216)):
         speed = found.parameters["PCIe_gb_per_s"] / accelerators / slower
         values = {"effective_gb_per_s": speed, "latency_us": found.parameters["PCIe_latency_us"]}
-        _rewrite("fabrics.csv", values, fabric="PCIe", server="", accelerators=str(accelerators))
+        fit_tables.rewrite("fabrics.csv", values, fabric="PCIe", server="", accelerators=str(accelerators))
     rows = list(efficiency_rows(found))
     with (DATA / "efficiencies.csv").open("w", encoding="utf-8", newline="") as handle:
         writer = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
@@ -381,29 +385,14 @@ def write(found: Fit) -> None:
         writer.writerows(rows)
 
 
-def loads_of(published: Sequence[Published], rows: Sequence[Row]) -> list[fit_reach.Load]:
-    """What was fitted. SageMaker's prompts repeat, so none of them was computed."""
-    found = [fit_reach.Load(row.deployment, None) for row in published]
-    return found + [fit_reach.Load(row.deployment, row.input_tokens) for row in rows]
+def loads_of(rows: Sequence[Row]) -> list[fit_tables.Load]:
+    return [fit_tables.Load(row.deployment, row.input_tokens) for row in rows]
 
 
-def write_reach(published: Sequence[Published], rows: Sequence[Row]) -> None:
-    founding, recent = "founding posts (2024-01-29)", "SageMaker 2026; InferenceMAX and GPUStack (2025-12 to 2026-01)"
-    fit_reach.write([(founding, fit_reach.loads_of(cases_of_tables())), (recent, loads_of(published, rows))])
-
-
-def _rewrite(name: str, values: Mapping[str, float], **where: str) -> None:
-    path = DATA / name
-    with path.open(encoding="utf-8", newline="") as handle:
-        reader = csv.DictReader(handle)
-        columns, rows = list(reader.fieldnames or ()), list(reader)
-    for row in rows:
-        if all(row[column] == wanted for column, wanted in where.items()):
-            row.update({column: f"{value:.4g}" for column, value in values.items()})
-    with path.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.DictWriter(handle, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+def write_reach(rows: Sequence[Row]) -> None:
+    """SageMaker's prompts repeat, so none of them was computed."""
+    founding, recent = "founding posts (2024-01-29)", "InferenceMAX and GPUStack (2025-12 to 2026-01)"
+    fit_tables.write([(founding, fit_tables.loads_of(cases_of_tables())), (recent, loads_of(rows))])
 
 
 if __name__ == "__main__":

@@ -201,7 +201,9 @@ def _at_level(
         if run is not None:
             yield figure(f"p90 latency in ms of a run at {at} in flight", run.latency_p90_ms, replayed="e2e_p90_ms")
             yield more(f"output tokens/s of a run at {at} in flight", run.output_tokens_per_s, concurrency=at)
-    rows = outlook_of(profile.objectives, level, workload, confidence_of(deployment, workload.turns, workload.input_tokens))
+    rows = outlook_of(
+        profile.objectives, level, workload, confidence_of(deployment, workload.turns, workload.input_tokens)
+    )
     yield figure(_MISSED, sum(row.expected != "meets" for row in rows))
 
 

@@ -44,7 +44,7 @@ class OwnMeasurement:
 @dataclass(frozen=True, slots=True)
 class FittedRow:
     """Which prompts a server's row was fitted on, in tokens, on a generation of accelerators: those that were computed,
-    not found in a cache. Written by scripts/fit_reach.py."""
+    not found in a cache. Written by scripts/fit_servers.py."""
 
     server: str
     generation: str

@@ -14,7 +14,7 @@ from loadproof.families import SpeculationMethod, Speculative
 
 # Share of a sequence's further checked tokens that choose experts of their own: tokens that follow each other mostly
 # choose the same. Fitted by scripts/fit_speculation.py on gpt-oss-20b.
-OWN_EXPERTS = 0.159
+OWN_EXPERTS = 0.186
 _DRAFTED_VOCABULARY = 32_000  # of published EAGLE3 heads
 _HEAD_INTERMEDIATE = 4  # times hidden
 

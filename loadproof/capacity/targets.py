@@ -211,7 +211,13 @@ def _ceiling(profile: Profile, deployment: PlannedDeployment, workload: PlannedW
     climbed = ladder(level, deployment)
     if not climbed:
         return 0, "no request of this workload can be served"
-    knees = find_knees(deployment, workload, profile.objectives, confidence_of(deployment, workload.turns, workload.input_tokens), climbed)
+    knees = find_knees(
+        deployment,
+        workload,
+        profile.objectives,
+        confidence_of(deployment, workload.turns, workload.input_tokens),
+        climbed,
+    )
     last = climbed[-1].concurrency
     ends = [(last, f"the server admits no more than {last}")]
     ends += [(knee.concurrency, knee.reason) for knee in knees if knee.rule in (OBJECTIVE_BOUND, MARGINAL_GAIN)]

@@ -71,8 +71,8 @@ def test_a_ttft_may_always_be_later_by_the_way_to_the_server() -> None:
 
 
 def test_a_ttft_is_surer_of_a_model_whose_first_tokens_were_measured() -> None:
-    """On eight H100 under vLLM, the posterior 0.02 wide: Qwen3 32B sqrt(0.11² + 0.10² + 0.18² + 0.013²) = 0.2338, were it
-    measured 0.1492."""
+    """On eight H100 under vLLM, the posterior 0.02 wide: Qwen3 32B sqrt(0.11² + 0.10² + 0.18² + 0.013²) = 0.2338, were
+    it measured 0.1492."""
     deployment = vllm("ml.p5.48xlarge", 8)
     known = replace(deployment, server=replace(deployment.server, ttft_models=(deployment.model_id,)))
     bands = [confidence_of(one).ttft_band for one in (deployment, known)]
@@ -125,7 +125,7 @@ def test_a_first_token_is_in_doubt_by_how_far_its_prompt_is_from_any_fitted() ->
 def test_a_grade_falls_more_than_a_doubling_from_any_prompt_fitted(
     instance_type: str, prompt_tokens: int, grade: str, words: str
 ) -> None:
-    """Twice 32,000 and half of 922 are the ends on H100; A100 was fitted on 3,998 and 32,000 and what is shorter, and is
+    """Twice 32,000 and half of 922 are the ends on H100; A100 was fitted on 3,998 and 32,000 and on shorter, and is
     grade C without."""
     found = confidence_of(vllm(instance_type, 8), prompt_tokens=prompt_tokens)
     assert found.grade == grade

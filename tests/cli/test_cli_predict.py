@@ -232,7 +232,7 @@ def test_servers_are_read_as_tables_write_them(text: str, family: str, version: 
 
 def test_an_engine_no_row_speaks_of_is_graded_d() -> None:
     """TensorRT-LLM behind LMI is not vLLM, though the container is the same."""
-    row = ROW | {"instance_type": "ml.p5e.48xlarge", "tp_degree": "8"}
+    row = ROW | {"instance_type": "ml.p5e.48xlarge", "tp_degree": "8", "input_tokens": "1024"}
     assert predict_row(row | {"server": "LMI"})["grade"] == "A"
     assert predict_row(row | {"server": "LMI (TensorRT-LLM)"})["grade"] == "D"
 

@@ -51,7 +51,7 @@ def test_a_tail_lies_above_the_mean_where_prompts_meet() -> None:
 
 def test_answers_that_were_counted_may_be_of_any_lengths() -> None:
     """AWS's suite, Qwen3 14B on ml.g7e.2xlarge calling tools: 180.4 tokens in the mean, p90 of latency 2.02 times its
-    mean. A mean with a fraction has a p90 of up to ln 10 = 2.303 times the mean's own upper end; a whole one has not."""
+    mean. A mean with a fraction has a p90 of up to ln 10 = 2.303 times the mean's upper end; a whole one has not."""
     row = ROW | {"model": "Qwen3 14B", "instance_type": "ml.g7e.2xlarge", "tp_degree": "1", "concurrency": "2"}
     row |= {"input_tokens": "351"}
     counted, alike = (predict_row(row | {"output_tokens": tokens}) for tokens in ("180.4", "180"))

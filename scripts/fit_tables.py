@@ -1,9 +1,7 @@
-"""Write what was fitted, so that a prediction can say how far it lies from it: loadproof/capacity/data/fitted.csv.
+"""The tables in loadproof/capacity/data that fits write, and `fitted.csv`: what prompts were fitted, by server.
 
-    .venv/bin/python scripts/fit_reach.py PUBLISHED.csv PUBLISHED_2026.csv
-
-A row a server and generation of accelerators: lengths of the prompts that were computed, not found in a cache. From the
-founding tables (TGI) and the published ones (vLLM, SGLang). Requests in flight and sizes of models are not kept: see
+It has a row a server and generation of accelerators: lengths of the prompts that were computed, not found in a cache,
+so that a prediction can say how far it lies from them. Requests in flight and sizes of models are not kept: see
 docs/decisions/0042-one-hierarchy.md.
 """
 
@@ -11,8 +9,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -71,16 +68,15 @@ def write(groups: Sequence[tuple[str, Sequence[Load]]]) -> None:
             writer.writerow([";".join(map(str, cell)) if isinstance(cell, tuple) else cell for cell in cells])
 
 
-def main() -> None:
-    import fit_servers  # noqa: PLC0415  (which imports this file)
-
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument("published", type=Path)
-    parser.add_argument("published_2026", type=Path)
-    arguments = parser.parse_args()
-    published, _ = fit_servers.accuracy_published.read(arguments.published)
-    fit_servers.write_reach(published, fit_servers.read(arguments.published_2026))
-
-
-if __name__ == "__main__":
-    main()
+def rewrite(name: str, values: Mapping[str, float], **where: str) -> None:
+    path = DATA / name
+    with path.open(encoding="utf-8", newline="") as handle:
+        reader = csv.DictReader(handle)
+        columns, rows = list(reader.fieldnames or ()), list(reader)
+    for row in rows:
+        if all(row[column] == wanted for column, wanted in where.items()):
+            row.update({column: f"{value:.4g}" for column, value in values.items()})
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
