@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-Json: TypeAlias = Any
+from loadproof.wire.documents import Json
 
 _HOME: Final = {
     "AWS::Partition": "aws",

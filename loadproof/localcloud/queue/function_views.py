@@ -5,29 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from typing import Any
+from typing import Any, TypeAlias
 
 import moto.awslambda.models
 
 from loadproof.wire.documents import Document
 
+Moto: TypeAlias = Any  # a class of moto, or its object
+
 
 def install() -> None:
     """Moto's answers have what AWS's have; what a request says of logs is kept."""
-    function: Any = moto.awslambda.models.LambdaFunction
-    mapping: Any = moto.awslambda.models.EventSourceMapping
+    function: Moto = moto.awslambda.models.LambdaFunction
+    mapping: Moto = moto.awslambda.models.EventSourceMapping
     made, changed, described = function.__init__, function.update_configuration, function.get_configuration
     mapped = mapping.get_configuration
 
-    def make(self: Any, account_id: str, spec: Document, *more: Any, **named: Any) -> None:
+    def make(self: Moto, account_id: str, spec: Document, *more: Moto, **named: Moto) -> None:
         self.logging_config = dict(spec.get("LoggingConfig") or {})
         made(self, account_id, spec, *more, **named)
 
-    def change(self: Any, updates: Document) -> Any:
+    def change(self: Moto, updates: Document) -> Moto:
         self.logging_config |= updates.get("LoggingConfig") or {}
         return changed(self, updates)
 
-    def describe(self: Any, on_create: bool = False) -> Document:
+    def describe(self: Moto, on_create: bool = False) -> Document:
         found = {name: value for name, value in described(self, on_create).items() if (name, value) != ("Layers", [])}
         found["LoggingConfig"] = {
             "LogFormat": "Text",
@@ -39,7 +41,7 @@ def install() -> None:
             found["RuntimeVersionConfig"] = {"RuntimeVersionArn": f"arn:aws:lambda:{self.region}::runtime:{digest}"}
         return {**found, "RevisionId": _revision(found)}
 
-    def describe_mapping(self: Any) -> Document:
+    def describe_mapping(self: Moto) -> Document:
         found: Document = mapped(self)
         plain = {"MaximumBatchingWindowInSeconds": 0, "FunctionResponseTypes": []}
         told = {name: value for name, value in found.items() if value is not None}

@@ -20,6 +20,7 @@ from moto.core.utils import get_service_model
 from loadproof.localcloud.refusals.asked import Request
 from loadproof.localcloud.refusals.rules import require
 from loadproof.localcloud.wire import AwsError, Caller, faults
+from loadproof.wire.documents import Json
 
 _BUCKET = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
@@ -211,7 +212,7 @@ def _check_policy(bucket: str, body: bytes) -> None:
         policy = json.loads(body)
     except ValueError:
         raise AwsError(code, "Policies must be valid JSON and the first byte must be '{'") from None
-    rows: Any = policy.get("Statement") if isinstance(policy, dict) else None
+    rows: Json = policy.get("Statement") if isinstance(policy, dict) else None
     rows = [rows] if isinstance(rows, dict) else rows
     require(rows, code, "Missing required field Statement")
     for row in rows:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from loadproof.localcloud.wire import AwsError
+from loadproof.wire.documents import Json
 
-Section = Mapping[str, Any]  # of a template, or all of it
+Section = Mapping[str, Json]  # of a template, or all of it
 
 # What AWS names when it meets another one. Those of the transform AWS::LanguageExtensions are not among them.
 _FUNCTIONS = (
@@ -87,7 +87,7 @@ def _get_att(document: Section, argument: object) -> None:
         )
 
 
-def _select(document: Section, argument: Any) -> None:
+def _select(document: Section, argument: Json) -> None:
     valid = isinstance(argument, list) and len(argument) == 2 and _is_list(argument[1])
     index = argument[0] if valid else None
     if not valid or not (isinstance(index, dict) or str(index).isdigit()):
@@ -98,7 +98,7 @@ def _select(document: Section, argument: Any) -> None:
         raise refuse(f"Template error: Fn::Select cannot select nonexistent value at index {index}")
 
 
-def _split(document: Section, argument: Any) -> None:
+def _split(document: Section, argument: Json) -> None:
     pair = isinstance(argument, list) and len(argument) == 2
     if not pair or not isinstance(argument[0], str) or not isinstance(argument[1], str | dict):
         raise refuse(
@@ -116,12 +116,12 @@ def _join(document: Section, argument: object) -> None:
         )
 
 
-def _base64(document: Section, argument: Any) -> None:
+def _base64(document: Section, argument: Json) -> None:
     if isinstance(argument, list):
         raise refuse("Template error: every Fn::Base64 object must have a String-typed value.")
 
 
-def _cidr(document: Section, argument: Any) -> None:
+def _cidr(document: Section, argument: Json) -> None:
     if not isinstance(argument, list) or len(argument) not in (2, 3):
         raise refuse(
             "Template error: every Fn::Cidr object requires two or three parameters, (1) an IP address block, (2) the "

@@ -7,7 +7,6 @@ import binascii
 import io
 import json
 import zipfile
-from collections.abc import Mapping
 from typing import Any
 
 from moto.backends import get_backend
@@ -18,6 +17,7 @@ from loadproof.localcloud.refusals.functions.lookup import INVALID, check_revisi
 from loadproof.localcloud.refusals.functions.runtimes import check_runtime
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html#configuration-envvars-runtime
 _RESERVED = {
@@ -90,7 +90,7 @@ def _check_settings(caller: Caller, params: Params) -> None:
     _check_network(caller, params.get("VpcConfig") or {})
 
 
-def _check_logging(config: Mapping[str, Any]) -> None:
+def _check_logging(config: Document) -> None:
     """https://docs.aws.amazon.com/lambda/latest/api/API_LoggingConfig.html: levels are those of logs in JSON."""
     levels = [field for field in ("ApplicationLogLevel", "SystemLogLevel") if config.get(field)]
     message = "To use ApplicationLogLevel or SystemLogLevel, you must set LogFormat to JSON."
@@ -112,7 +112,7 @@ def _check_role(caller: Caller, role_arn: str | None) -> None:
     require(trusted, INVALID, "The role defined for the function cannot be assumed by Lambda.")
 
 
-def _check_network(caller: Caller, config: Mapping[str, Any]) -> None:
+def _check_network(caller: Caller, config: Document) -> None:
     known = subnets(caller)
     for name in config.get("SubnetIds") or []:
         message = (
@@ -129,7 +129,7 @@ def _check_network(caller: Caller, config: Mapping[str, Any]) -> None:
         require(name in groups, INVALID, message)
 
 
-def _check_code(caller: Caller, code: Mapping[str, Any]) -> None:
+def _check_code(caller: Caller, code: Document) -> None:
     if "ImageUri" in code:
         return
     if "ZipFile" in code:
