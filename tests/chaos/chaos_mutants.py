@@ -27,7 +27,7 @@ MUTANTS = {
         '        return Taken("ours", Claim(key, owner, fresh=True))\n'
         "        now_s = self._clock.now_s()\n        try:\n",
     ),
-    "no heartbeat": ("lease.py", "            self._lease.beat()", "            pass"),
+    "no heartbeat": ("lease.py", "            self._beat()", "            pass"),
     "unconditional put": ("results.py", '                    IfNoneMatch="*",\n', ""),
     "retry inside botocore": (
         "handler.py",

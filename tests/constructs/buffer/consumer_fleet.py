@@ -117,7 +117,9 @@ class ConsumerFleet:
         done = self._server.deliver(served, self.now_s)
         for job in served:
             if not self._shape.whole or job in done:
-                self._streams[job.item][0].heard()
+                stream, pace, _ = self._streams[job.item]
+                stream.heard()
+                pace.tend()
         for job in done:
             _, _, ended = self._streams.pop(job.item)
             ended(None)

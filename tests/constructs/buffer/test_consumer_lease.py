@@ -135,7 +135,7 @@ def test_the_heart_beats_in_a_thread_of_its_own() -> None:
     """With a lease of 30 ms the second beat comes long before anybody would wait for it, and none after the end."""
     stores = Stores()
     lease, _ = lease_on(stores, lease_s=0.03)
-    with Heartbeat(lease):
+    with Heartbeat(lease.beat, lease.lease_s / 3):
         lease.add(["r1"])
         assert stores.beaten.wait(60)
     threads = [thread for thread in threading.enumerate() if thread.name == "heartbeat"]

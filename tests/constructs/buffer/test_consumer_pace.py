@@ -81,6 +81,7 @@ class Fleet:
             takes_s = self._takes_s * self._random.uniform(0.5, 1.5)
             for half_seconds in range(1, int(2 * takes_s)):
                 self._at(half_seconds / 2, pace.heard)
+                self._at(half_seconds / 2, pace.tend)
             self._at(takes_s, lambda: self._answer(slot, now_s))
         else:
             self._at(0.05, lambda: self._refuse(slot, now_s, kind, failures + 1))

@@ -65,6 +65,26 @@ def test_of_two_that_take_over_at_once_one_does() -> None:
     assert [word is not None and board.steer(word, seen_ms=0) for word in words] == [True, False]
 
 
+def test_who_reads_a_stream_waits_for_no_store() -> None:
+    """A slow store would make it read late, and take a whole answer for a time-out: what it hears is told elsewhere."""
+    world, asked = World(), list[str]()
+
+    class Watched(MemoryBoard):
+        def read(self) -> Record:
+            asked.append("read")
+            return super().read()
+
+    pace = Pace(Watched(world, Life()), world.clock, max_in_flight=16, seed=1)
+    stream = pace.begin()
+    for _ in range(5):
+        world.clock.sleep(5.0)
+        stream.heard()
+    assert not asked
+    pace.tend()
+    assert asked == ["read"]
+    assert world.record.parts == 5
+
+
 def test_short_answers_write_nothing() -> None:
     """A stream of a second leaves the shared record as it was."""
     world = World()

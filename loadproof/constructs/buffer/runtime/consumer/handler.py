@@ -28,7 +28,7 @@ from .emf import Metrics
 from .generation import AnsweringModel, Generation
 from .lease import Heartbeat, Lease
 from .model import ConverseModel, SageMakerModel
-from .pace import Pace, TableBoard
+from .pace import TENDED_EVERY_S, Pace, TableBoard
 from .results import Results
 from .settings import Settings
 from .worker import Ending, Ports, Worker
@@ -46,12 +46,15 @@ class ReleasedError(Exception):
 class Consumer:
     """All that one process holds between batches."""
 
-    def __init__(self, settings: Settings, clock: Clock, metrics: Metrics, worker: Worker, lease: Lease) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, metrics: Metrics, worker: Worker, lease: Lease, pace: Pace
+    ) -> None:
         self.clock = clock
         self._settings = settings
         self._metrics = metrics
         self._worker = worker
         self._lease = lease
+        self._pace = pace
         self._busy = False
 
     @classmethod
@@ -87,7 +90,7 @@ class Consumer:
             metrics=metrics,
             note=_note,
         )
-        return cls(settings, clock, metrics, Worker(settings, ports), lease)
+        return cls(settings, clock, metrics, Worker(settings, ports), lease, pace)
 
     def stop(self) -> None:
         """SIGTERM: take nothing more; a process without work ends at once."""
@@ -100,7 +103,8 @@ class Consumer:
         self._busy = True
         deliveries = [delivery_of(record) for record in records]
         endings: dict[str, Future[Ending]] = {delivery.message_id: Future() for delivery in deliveries}
-        with Heartbeat(self._lease):
+        beats = Heartbeat(self._lease.beat, self._lease.lease_s / 3), Heartbeat(self._pace.tend, TENDED_EVERY_S)
+        with beats[0], beats[1]:
             self._lease.add([delivery.receipt for delivery in deliveries])
             for slot, delivery in enumerate(deliveries):
                 arguments = (delivery, end_s, slot, endings[delivery.message_id])

@@ -121,10 +121,11 @@ class Lease:
 
 
 class Heartbeat:
-    """Beats in a thread of its own while the block runs."""
+    """Calls `beat` every so many seconds, in a thread of its own, while the block runs."""
 
-    def __init__(self, lease: Lease) -> None:
-        self._lease = lease
+    def __init__(self, beat: Callable[[], None], every_s: float) -> None:
+        self._beat = beat
+        self._every_s = every_s
         self._ended = threading.Event()
 
     def __enter__(self) -> None:
@@ -134,5 +135,5 @@ class Heartbeat:
         self._ended.set()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._lease.lease_s / 3):
-            self._lease.beat()
+        while not self._ended.wait(self._every_s):
+            self._beat()

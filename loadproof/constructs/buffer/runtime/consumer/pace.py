@@ -33,6 +33,7 @@ from .suspicion import Met
 
 PROBE_EVERY_S: Final = {"unavailable": 5.0, "no_capacity": 20.0}
 _SEEN_FOR_S: Final = 1.0  # a view of the record is used this long
+TENDED_EVERY_S: Final = 1.0
 _LONELY_S: Final = 3.0  # refusals all around and nothing heard by anybody for so long: nothing is served
 _PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.NO_RIGHT: 2, Kind.SLOW_DOWN: 3, Kind.TRY_AGAIN: 5, Kind.TIMED_OUT: 5}
 _CLOSING: Final = ("gate", "gate_ms", "probe_ms", "closed_ms")
@@ -75,7 +76,8 @@ class Pace:
         self._refusals: dict[Kind, int] = {}
         self._own, self._told, self._untold = Met(), Met(), 0  # met here; of that, written; answers still to be
         self._told_s = 0.0
-        self._streams, self._streamed_s = Streams(), 0.0
+        self._counting = threading.Lock()  # of what follows: who reads a stream waits for no store
+        self._streams, self._streamed_s, self._heard = Streams(), 0.0, False
         self._steering = Steering(max_in_flight, f"{self._random.getrandbits(64):016x}")
 
     def wait_s(self, slot: int) -> float:
@@ -127,7 +129,7 @@ class Pace:
 
     def begin(self) -> Stream:
         """A request leaves."""
-        with self._lock:
+        with self._counting:
             now_s = self._clock.now_s()
             self._streamed_s = self._streamed_s if self._streams.any else now_s
             self._streams.change(now_s, began=1)
@@ -135,15 +137,24 @@ class Pace:
 
     def heard(self, parts: int = 1, *, first: bool = False) -> None:
         """A stream goes on: something is served, however long its answer takes. `first`: it was silent until now."""
-        with self._lock:
-            now_s = self._clock.now_s()
-            self._streams.change(now_s, parts=parts, first=int(first))
-            self._look(now_s)  # whoever is busy generating has not looked for long
-            self._tell(now_s)
+        with self._counting:
+            self._streams.change(self._clock.now_s(), parts=parts, first=int(first))
+            self._heard = True
+
+    def tend(self) -> None:
+        """While streams go on: look, steer, and say that something is served. Called every `TENDED_EVERY_S`, in a thread
+        that reads none: a store may be slow."""
+        with self._counting:
+            heard, self._heard = self._heard, False
+        if heard:
+            with self._lock:
+                now_s = self._clock.now_s()
+                self._look(now_s)
+                self._tell(now_s)
 
     def over(self, *, silent: bool) -> None:
         """A stream has ended, well or not."""
-        with self._lock:
+        with self._counting:
             self._streams.change(self._clock.now_s(), first=int(silent), ended=1)
 
     def refused(self, kind: Kind, started_s: float) -> None:
@@ -209,10 +220,14 @@ class Pace:
 
     def _steer(self, now_s: float) -> None:
         """Add what this process's streams brought; steer, where that is its part."""
-        if self._streams.any and now_s - self._streamed_s >= TOLD_EVERY_S:
-            self._streamed_s = now_s
-            self._streams.change(now_s)
-            self._write(self._board.stream, self._streams.report())
+        brought = None
+        with self._counting:
+            if self._streams.any and now_s - self._streamed_s >= TOLD_EVERY_S:
+                self._streamed_s = now_s
+                self._streams.change(now_s)
+                brought = self._streams.report()
+        if brought is not None:
+            self._write(self._board.stream, brought)
         word = self._steering.word(self._record, now_s, self._record.after_refusals(now_s))
         if word is not None and self._write(self._board.steer, word, seen_ms=self._record.steered_ms):
             self._record = replace(self._record, top=word.top, steered_ms=word.now_ms, steerer=word.steerer)
