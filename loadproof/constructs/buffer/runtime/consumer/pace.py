@@ -142,8 +142,8 @@ class Pace:
             self._heard = True
 
     def tend(self) -> None:
-        """While streams go on: look, steer, and say that something is served. Called every `TENDED_EVERY_S`, in a thread
-        that reads none: a store may be slow."""
+        """While streams go on: look, steer, and say that something is served. Called every `TENDED_EVERY_S` by a thread
+        that reads none, for a store may be slow."""
         with self._counting:
             heard, self._heard = self._heard, False
         if heard:
