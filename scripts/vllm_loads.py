@@ -9,32 +9,26 @@ twin's. Runs are interleaved, and of each case that half counts in which other p
 
 from __future__ import annotations
 
-import argparse
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from math import ceil
 from pathlib import Path
 from statistics import median
 
-from vllm_extrapolation import served
 from vllm_sessions import (
     ANSWER,
     PROFILE,
     PROMPT,
-    REPOSITORY,
     SINGLE,
     bench,
     calibrated,
     less_disturbed,
-    others_of,
     records_of,
     single,
-    watched,
 )
+from vllm_study import REPOSITORY, others_of, percentiles, rounds_of, served, study, watched
 
 from loadproof.capacity import StepTimes, deployment_of
 from loadproof.capacity.memory import batch_limits
@@ -92,27 +86,15 @@ CASES = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--work", type=Path, default=REPOSITORY / "runs" / "vllm-loads")
-    parser.add_argument("--report-only", action="store_true", help="from the runs that --work holds")
-    parser.add_argument("--page", type=Path, default=PAGE)
-    given = parser.parse_args()
-    if not given.report_only:
-        measure(given.work, given.rounds)
-    given.page.write_text(report(given.work), encoding="utf-8")
-    print(f"written: {given.page}")
+    study(str(__doc__), "vllm-loads", PAGE, measure, report)
 
 
 def measure(work: Path, rounds: int) -> None:
-    """`rounds` runs of every single level and of every case into `work`, replacing what was there."""
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    """`rounds` runs of every single level and of every case into `work`."""
     with served(work, "--max-model-len", "2048", letters=True) as (url, server):
         base = url.removesuffix("/invocations")
         bench(base, work / "warm", 2, PROMPT, 4)
-        for number in range(rounds):
-            print(f"round {number + 1} of {rounds}, load average {os.getloadavg()[0]:.1f}", flush=True)
+        for number in rounds_of(rounds):
             for concurrency, prompt in SINGLE:
                 folder = work / f"one-{concurrency}-{prompt}-{number}"
                 watched(server, folder, partial(single, base, concurrency, prompt))
@@ -122,13 +104,6 @@ def measure(work: Path, rounds: int) -> None:
 
 def drive(base: str, case: Case, out: Path) -> None:
     bench(base, out, case.in_flight or None, PROMPT, case.requests, *case.options)
-
-
-def percentiles(values_ms: Sequence[float]) -> tuple[float, float]:
-    """(p50, p95) by the nearest rank."""
-    ordered = sorted(values_ms)
-    p50, p95 = (ordered[ceil(share * len(ordered)) - 1] for share in (0.5, 0.95))
-    return p50, p95
 
 
 def measured_figures(folders: Sequence[Path]) -> list[float]:

@@ -11,36 +11,43 @@ interleaved, and of each case that half counts in which other processes took lea
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from statistics import median
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
+from vllm_study import (
+    BIN,
+    HARDWARE,
+    NICE,
+    REPOSITORY,
+    others_of,
+    percentiles,
+    pinned,
+    rounds_of,
+    served,
+    study,
+    vllm_version,
+    watched,
+)
 
-from vllm_extrapolation import BIN, HARDWARE, NICE, OTHERS, others_cpu_s, served, vllm_version  # noqa: E402
-
-from loadproof.bench.measure.records import RequestRecord, read_records  # noqa: E402
-from loadproof.capacity import StepTimes, deployment_of  # noqa: E402
-from loadproof.capacity.memory import batch_limits  # noqa: E402
-from loadproof.profiles import load_profile  # noqa: E402
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts  # noqa: E402
-from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet  # noqa: E402
-from loadproof.simulation.replay import JITTER_MS  # noqa: E402
-from loadproof.simulation.routing import Prefixes  # noqa: E402
-from loadproof.simulation.sizes import so_many  # noqa: E402
+from loadproof.bench.measure.records import RequestRecord, read_records
+from loadproof.capacity import StepTimes, deployment_of
+from loadproof.capacity.memory import batch_limits
+from loadproof.profiles import load_profile
+from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet
+from loadproof.simulation.replay import JITTER_MS
+from loadproof.simulation.routing import Prefixes
+from loadproof.simulation.sizes import so_many
 
 PROFILE = REPOSITORY / "scripts" / "real_server" / "sessions.yaml"
 PAGE = REPOSITORY / "docs" / "accuracy-sessions.md"
@@ -81,43 +88,23 @@ class Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--work", type=Path, default=REPOSITORY / "runs" / "vllm-sessions")
-    parser.add_argument("--report-only", action="store_true", help="from the runs that --work holds")
-    parser.add_argument("--page", type=Path, default=PAGE)
-    given = parser.parse_args()
-    if not given.report_only:
-        measure(given.work, given.rounds)
-    given.page.write_text(report(given.work), encoding="utf-8")
-    print(f"written: {given.page}")
+    study(str(__doc__), "vllm-sessions", PAGE, measure, report)
 
 
 def measure(work: Path, rounds: int) -> None:
-    """`rounds` runs of every single level and of every case into `work`, replacing what was there."""
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    """`rounds` runs of every single level and of every case into `work`."""
     for blocks in (AMPLE, TIGHT):
         options = ("--max-model-len", "2048", "--enable-prefix-caching", "--block-size", str(BLOCK))
         with served(work, *options, "--num-gpu-blocks-override", str(blocks), letters=True) as (url, server):
             base = url.removesuffix("/invocations")
             bench(base, work / f"warm-{blocks}", 2, PROMPT, 4)
-            for number in range(rounds):
-                print(f"round {number + 1} of {rounds}, load average {os.getloadavg()[0]:.1f}", flush=True)
+            for number in rounds_of(rounds):
                 for concurrency, prompt in SINGLE if blocks == AMPLE else ():
                     folder = work / f"one-{concurrency}-{prompt}-{number}"
                     watched(server, folder, partial(single, base, concurrency, prompt))
                 for case in CASES:
                     if case.blocks == blocks:
                         watched(server, work / f"{case.folder}-{number}", partial(talk, base, case))
-
-
-def watched(server: int, folder: Path, run: Callable[[Path], None]) -> None:
-    """`run(folder)`, and beside it how many cores other processes took meanwhile."""
-    before, began = others_cpu_s(server), time.monotonic()
-    run(folder)
-    cores = max(0.0, (others_cpu_s(server) - before) / (time.monotonic() - began))
-    (folder / OTHERS).write_text(f"{cores:.3f}\n", encoding="utf-8")
 
 
 def single(base: str, concurrency: int, prompt: int, out: Path) -> None:
@@ -145,7 +132,6 @@ def cache_counts(base: str) -> tuple[float, float]:
 
 
 def bench(base: str, out: Path, concurrency: int | None, prompt: int, requests: int, *more: str) -> None:
-    pinned = ["nice", "-n", NICE, *(["taskset", "-c", "1"] if (os.cpu_count() or 1) > 1 else [])]
     options = {
         "--target": f"{base}/v1/chat/completions",
         "--protocol": "openai",
@@ -159,7 +145,7 @@ def bench(base: str, out: Path, concurrency: int | None, prompt: int, requests: 
         "--format": "json",
     }
     words = [str(part) for pair in options.items() for part in pair]
-    done = subprocess.run([*pinned, BIN / "loadproof", "bench", *words, *more], capture_output=True, text=True)
+    done = subprocess.run([*pinned(), BIN / "loadproof", "bench", *words, *more], capture_output=True, text=True)
     if not (out / "summary.json").is_file():  # a run that is judged by nobody has an exit code of its own
         sys.exit(f"benchmark {out.name}: exit {done.returncode}\n{done.stderr[-2000:]}")
 
@@ -168,10 +154,6 @@ def less_disturbed(folders: Sequence[Path]) -> list[Path]:
     """The half with the least of the machine taken by others. What a run measured has no say in whether it counts."""
     ordered = sorted(folders, key=others_of)
     return ordered[: max(2, (len(ordered) + 1) // 2)]
-
-
-def others_of(folder: Path) -> float:
-    return float((folder / OTHERS).read_text())
 
 
 def records_of(folder: Path) -> list[RequestRecord]:
@@ -183,14 +165,10 @@ def measured_figures(folders: Sequence[Path]) -> Figures:
     rows = []
     for folder in folders:
         counts = json.loads((folder / "cache.json").read_text())
-        rows.append((counts["found"] / counts["asked"], *ttfts([one.ttft_ms or 0.0 for one in records_of(folder)])))
+        rows.append(
+            (counts["found"] / counts["asked"], *percentiles([one.ttft_ms or 0.0 for one in records_of(folder)]))
+        )
     return Figures(*(median(row[place] for row in rows) for place in range(3)))
-
-
-def ttfts(values_ms: Sequence[float]) -> tuple[float, float]:
-    """(p50, p95) by the nearest rank."""
-    ordered = sorted(values_ms)
-    return tuple(ordered[ceil(share * len(ordered)) - 1] for share in (0.5, 0.95))  # type: ignore[return-value]
 
 
 def predicted_figures(work: Path, case: Case, new_tokens: int) -> Figures:
@@ -206,7 +184,7 @@ def predicted_figures(work: Path, case: Case, new_tokens: int) -> Figures:
         copies = [scheduler_for(StepTimes(deployment), limits)]
         played = simulate_fleet(copies, loop, sizes, prefixes=prefixes, seed=seed)
         found += [one.ttft_ms + deployment.server.ttft_ms for one in played if isinstance(one, SimulatedRequest)]
-    return Figures(prefixes.counts.found_share, *ttfts(found))
+    return Figures(prefixes.counts.found_share, *percentiles(found))
 
 
 def calibrated(work: Path) -> float:

@@ -22,7 +22,7 @@ History: TypeAlias = Literal["computed", "kept", "followed"]
 class Replay(Protocol):
     """Plays a level request by request (`simulation.replay`), for what no formula knows: how requests meet."""
 
-    def __call__(self, deployment: PlannedDeployment, level: PredictedLevel, kept_share: float) -> PredictedLevel: ...
+    def __call__(self, deployment: PlannedDeployment, level: PredictedLevel) -> PredictedLevel: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class PlannedWorkload:
         if level is None:
             return None
         level = replace(level, ttft_last_ms=level.ttft_last_ms * self._longest_prefill(found))
-        return level if self.replay is None else self.replay(deployment, level, kept_share)
+        return level if self.replay is None else self.replay(deployment, level)
 
     def _settled(self, deployment: PlannedDeployment, sessions: int, cached: int) -> PredictedLevel | None:
         """So many sessions, whose requests in flight are fewer while they pause, and more where they branch."""

@@ -52,8 +52,9 @@ def replayed(planned: PlannedWorkload) -> PlannedWorkload:
 def ttft_factor(planned: PlannedWorkload, deployment: PlannedDeployment, concurrency: int) -> float:
     """What mean TTFT is of the formula's where requests meet as this workload sends them; 1 where nothing is served."""
     formula = planned.by_formula.level(deployment, concurrency)
-    played = replayed(planned).level(deployment, concurrency)
-    return played.ttft_ms / formula.ttft_ms if played and formula and formula.ttft_ms else 1.0
+    if formula is None or not formula.ttft_ms:
+        return 1.0
+    return _Played(planned)(deployment, formula).ttft_ms / formula.ttft_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class _Played:
 
     planned: PlannedWorkload
 
-    def __call__(self, deployment: PlannedDeployment, level: PredictedLevel, kept_share: float) -> PredictedLevel:
+    def __call__(self, deployment: PlannedDeployment, level: PredictedLevel) -> PredictedLevel:
         mixture = self.planned.mixture
         if mixture is None or deployment.limits.scheduler == "dynamic":  # whole batches: the formula has them all
             return level

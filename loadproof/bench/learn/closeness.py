@@ -60,7 +60,10 @@ def twins_of(proven: Profile, learned: Profile, recorded: Recorded, seed: int = 
     return Twins(
         simulate_profile(proven, minutes=minutes, seed=seed),
         None if recorded.share < 1 else simulate_profile(learned, minutes=minutes, traffic=traffic, seed=seed),
-        [simulate_profile(learned, minutes=minutes, seed=seed + draw) for draw in range(DRAWS)],
+        [
+            simulate_profile(learned, minutes=minutes, seed=seed + draw)
+            for draw in range(DRAWS if recorded.share == 1 else 1)
+        ],
     )
 
 
