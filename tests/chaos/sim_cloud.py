@@ -45,6 +45,7 @@ class Calls:
         if number in world.dies_after:
             world.die(process)
         if number in world.lies:
+            world.lied_s = world.kernel.now_s if store == "table" else world.lied_s
             raise error("InternalError", 500)
         return answer
 
@@ -160,6 +161,9 @@ class Sqs:
 
     def change_message_visibility_batch(self, *, Entries: Any, **_: Any) -> None:  # noqa: N803
         self._do("queue", lambda: self._world.hide(Entries))
+
+    def delete_message(self, *, ReceiptHandle: str, **_: Any) -> None:  # noqa: N803
+        self._do("queue", lambda: self._world.delete(ReceiptHandle))
 
     def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any, **more: Any) -> None:  # noqa: N803
         self._do(

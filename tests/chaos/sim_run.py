@@ -145,16 +145,19 @@ class Run:
             self._hands[message.id] = process, self._kernel.now_s
 
     def _check_back(self, process: Process, received: list[tuple[Any, str]], began_s: float) -> None:
-        """What a dead consumer had in hand comes back after a lease; what one that was stopped had, at once."""
+        """What a dead consumer had in hand comes back after a lease; what one that was stopped had, at once.
+
+        One that dies before its first heartbeat leaves it hidden for as long as the queue does.
+        """
         world, now_s = self._world, self._kernel.now_s
         queue = {one.id: one for one in world.engine.queue(world.queue.arn)}
         disturbed = any(world.overlaps(kind, began_s) for kind in ("outage of the queue", "slow store", "freeze"))
-        for message, _ in received:
+        for message, handle in received:
             holder, _ = self._hands.get(message.id, (None, 0.0))
             if holder is not process:
                 continue
             del self._hands[message.id]
-            self._check_claim(json.loads(message.body)["key"])
+            self._check_claim(json.loads(message.body)["key"], began_s)
             left = queue.get(message.id)
             if left is None or disturbed or not process.dead or left.state.value != "in flight":
                 continue
@@ -162,17 +165,21 @@ class Run:
                 named = {item["itemIdentifier"] for item in process.answer.get("batchItemFailures", [])}
                 if message.id in named and left.visible_at_s > now_s + 31:
                     world.violated("what a stopped consumer gives back stays hidden")
-            elif now_s - began_s > 5 and left.visible_at_s > now_s + LEASE_S + 6:
+            elif handle in world.hidden and left.visible_at_s > now_s + LEASE_S + 6:
                 world.violated("what a dead consumer had in hand stays hidden for longer than a lease")
 
-    def _check_claim(self, key: str) -> None:
-        """A key is held while it is in hand, or for a lease; longer for an answer that could not be stored."""
+    def _check_claim(self, key: str, began_s: float) -> None:
+        """A key is held while it is in hand, or for a lease; longer for an answer that could not be stored.
+
+        A claim that was refused and yet made is nobody's, until its lease ends.
+        """
         world, now_s = self._world, self._kernel.now_s
         record = world.table.items.get(key)
         if record is not None and record["phase"]["S"] == "claimed" and not world.overlaps("outage of the bucket", 0):
             queue = world.engine.queue(world.queue.arn)
             held = [one.id for one in queue if one.id in self._hands and f'"{key}"' in one.body]
-            if not (held or self._doubled or world.harmed or self._outage()):
+            lied = world.lied_s + LEASE_S >= began_s
+            if not (held or lied or self._doubled or world.harmed or self._outage()):
                 world.violated(f"{key} is claimed and in nobody's hand")
             left_s = int(record["lease_ms"]["N"]) / 1000 - now_s
             if left_s > LEASE_S + 16:
@@ -339,12 +346,19 @@ class Run:
         if send.kind == "malformed":
             return not asks
         if send.kind == "refused":
-            return (
-                reason == "the model answered 400" and sum(ask.refused for ask in asks) <= self._lives(send.key) + hurt
-            )
+            unsent = sum(self._queue_out_at(ask.ended_s) for ask in asks)  # it stays, and is asked for again
+            refused = sum(ask.refused for ask in asks)
+            return reason == "the model answered 400" and refused <= self._lives(send.key) + hurt + unsent
         if send.kind == "broken":
             return failed >= MAX_ATTEMPTS
         return failed >= 2
+
+    def _queue_out_at(self, at_s: float | None) -> bool:
+        return at_s is not None and any(
+            BEGIN_S + fault.at_s <= at_s <= BEGIN_S + fault.at_s + fault.for_s
+            for fault in self._world.schedule.faults
+            if fault.kind == "outage of the queue"
+        )
 
     def _explained(self, send: Send, reason: str) -> bool:
         shares = [fault.share for fault in self._world.schedule.faults if fault.kind == "starved"]
@@ -354,7 +368,7 @@ class Run:
             return any(fault.kind == "deploy" for fault in self._world.schedule.faults)  # the version before does so
         if reason == "its deadline has passed":
             return bool(send.deadline_s)
-        failed = sum(ask.failed for ask in self._world.asks.get(send.key, ()))
+        failed = sum(ask.failed or (ask.excused and not ask.complete) for ask in self._world.asks.get(send.key, ()))
         return reason.startswith("failed") and failed >= MAX_ATTEMPTS
 
 

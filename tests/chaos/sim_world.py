@@ -122,6 +122,8 @@ class World:
         self.queue = self.engine.create_queue(f"{_ARN}requests", more, {})
         self.unexcused: Counter[str] = Counter()  # receives by message id that ended without a delete, for no reason
         self.redriven = self.harmed = False
+        self.hidden: set[str] = set()  # receipts that a consumer has hidden itself
+        self.lied_s = float("-inf")  # when the table last answered an error after it did what was asked
         self.busy = 0
         self.changed = versions[1].handler.threading.Event()
 
@@ -197,8 +199,13 @@ class World:
                 self.engine.change_visibility(
                     self.engine.queue(self.queue.arn), entry["ReceiptHandle"], entry["VisibilityTimeout"]
                 )
+                self.hidden.add(entry["ReceiptHandle"])
             except self.versions[1].engine.AwsError:
                 continue  # a failed entry of the batch
+        self.changed_now()
+
+    def delete(self, receipt: str) -> None:
+        self.engine.delete(self.engine.queue(self.queue.arn), receipt)
         self.changed_now()
 
     def send(self, url: str, body: str, attributes: Any = None, *, delay_s: int | None = None) -> None:

@@ -339,6 +339,9 @@ class EngineSqs:
             )
         )
 
+    def delete_message(self, *, QueueUrl: str, ReceiptHandle: str) -> None:  # noqa: N803
+        self._life.call(lambda: self._world.engine.delete(self._queue(QueueUrl), ReceiptHandle))
+
     def _queue(self, name: str) -> EngineQueue:
         return self._world.engine.queue(f"{_ARN}{name}")
 

@@ -62,10 +62,7 @@ class Queue:
             persevere("the queue", lambda: self._hide(entries), self._clock)  # noqa: B023 (called before the next turn)
 
     def postpone(self, delivery: Delivery, body: str, delay_s: float) -> None:
-        """Send it anew: receives spent so far are forgotten, the age is kept. The old one is then deleted.
-
-        A crash in between leaves two of the same key, which costs no generation. Raises StoreDownError, TooLargeError.
-        """
+        """Send it anew: receives spent so far are forgotten, the age is kept. Raises StoreDownError, TooLargeError."""
         ours = {FIRST_SENT: delivery.first_sent_ms, POSTPONED: delivery.postponed + 1}
         more: Document = {"MessageGroupId": delivery.group} if delivery.group else {}
         more["DelaySeconds"] = max(0, min(LONGEST_DELAY_S, round(delay_s)))
@@ -76,6 +73,12 @@ class Queue:
         ours: dict[str, str | int] = {FIRST_SENT: delivery.first_sent_ms, REASON: reason, ATTEMPTS: attempts}
         more = {"MessageGroupId": delivery.group} if delivery.group else {}
         self._send(self._dead_letter_url, body, delivery, ours, more)
+
+    def delete(self, receipt: str) -> None:
+        """A message that was sent on, now: Lambda deletes it with its whole batch, and each crash until then would
+        leave two. Raises what boto3 raises; then Lambda's deletion is the one that counts.
+        """
+        self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=receipt)
 
     def _hide(self, entries: list[Document]) -> None:
         self._sqs.change_message_visibility_batch(QueueUrl=self._url, Entries=entries)

@@ -1,6 +1,6 @@
 """The life of one message: read, claim, invoke, put, done, callback. Each step may be the last before a crash.
 
-Deleting is what follows a returned `Ending` other than RELEASED; Lambda does it.
+Deleting is what follows a returned `Ending` other than RELEASED; Lambda does it. What was sent on is deleted at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from loadproof.wire.answers import code_of
 from loadproof.wire.documents import Document
@@ -70,6 +70,7 @@ class Leaving(Protocol):
     """The queue, as `deliveries.Queue` has it in SQS."""
 
     def hide(self, receipts: list[str], seconds: float) -> None: ...
+    def delete(self, receipt: str) -> None: ...
     def postpone(self, delivery: Delivery, body: str, delay_s: float) -> None: ...
     def dead_letter(self, delivery: Delivery, body: str, reason: str, attempts: int) -> None: ...
 
@@ -293,6 +294,10 @@ class Worker:
             if turn.message is None or turn.message.request is None:
                 raise
             send(self._shortened(turn.delivery.body, self._request(turn.message), turn.key))
+        try:
+            self._ports.queue.delete(turn.delivery.receipt)
+        except (ClientError, BotoCoreError) as error:  # then it is deleted with its batch
+            self._ports.note("not deleted at once", turn.delivery, cause=type(error).__name__)
 
     def _shortened(self, body: str, request: Document, key: str) -> str:
         place = f"{REQUESTS_PREFIX}{key_of(request, self._settings.revision)}"
