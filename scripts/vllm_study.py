@@ -146,7 +146,7 @@ def percentiles(values_ms: Sequence[float]) -> tuple[float, float]:
 
 
 def vector_units() -> str:
-    """The widest of the processor's that decide how fast a CPU build is: a server without AVX-512 may be many times slower."""
+    """The widest of the processor: a CPU build without AVX-512 may be many times slower."""
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     return next((unit for unit in ("amx_tile", "avx512f", "avx2") if unit in flags), "unknown")
 
