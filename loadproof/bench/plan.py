@@ -149,7 +149,7 @@ def read_plan(folder: Path) -> RunPlan:
     """Raises InputError when the folder holds no plan this version understands."""
     path = folder / FILE_NAME
     missing = "not a run folder ({}); give the folder of an earlier run"
-    row = read_document(path, missing, "the plan of a run is written once, restore it or start anew")
+    row = read_document(path, missing, "the plan of a run is written once, restore it or start again")
     try:
         return RunPlan(
             run_id=row["run_id"],

@@ -29,7 +29,7 @@ STREAMS = "what streams needs it, too: InvokeEndpointWithResponseStream in SageM
 IN_PARTS = "files of 64 MiB and more come in parts"
 BY_VERSION = "S3 asks for it where a request to delete many names their versions in its body"
 SPOILED = "a file whose checksum is not the commit's is taken away"
-AFTER_A_KILL = "asked after an accident alone: a function that died in the middle, a deployment that was turned back"
+AFTER_A_KILL = "asked after an accident alone: a function that died in the middle, a deployment that was rolled back"
 # Rights that this deployment does not use: (beginning of the function's logical id, action) -> why it has them.
 UNUSED = {
     ("", "logs:CreateLogStream"): LOGS,

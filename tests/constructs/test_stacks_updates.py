@@ -104,7 +104,7 @@ def test_burning_objective_turns_the_update_back(deployed: dict[str, Any], cloud
 def test_old_weights_can_be_read_until_the_new_ones_are_served(
     deployed: dict[str, Any], cloud: Cloud, tmp_path: Path
 ) -> None:
-    """A copy that restarts meanwhile, or an update that is turned back, reads the old prefix; afterwards nobody may."""
+    """A copy that restarts meanwhile, or an update that is rolled back, reads the old prefix; afterwards nobody may."""
     weights = {"model": {"source": {"s3_uri": "s3://example-models/llama-v2/"}}}
     assert cloud.deploy(profile(tmp_path, merged(deployed, weights))) == "UPDATE_COMPLETE", cloud.reasons(STACK)
     events = [

@@ -56,7 +56,7 @@ def test_the_newest_run_counts() -> None:
 
 
 def test_an_older_run_of_this_very_profile_is_still_true() -> None:
-    """A newer run of another profile does not make it less so: a change that is turned back has its evidence."""
+    """A newer run of another profile does not make it less so: a change that is rolled back has its evidence."""
     assert state(run("r1"), run("r2", "2026-11-02T00:00:00Z", OLD)) == ("current", "r1", ())
 
 

@@ -102,7 +102,7 @@ def is_signed(public_key: str, message: bytes, signature: bytes, *, named: str) 
     try:
         key = cryptography("hazmat.primitives.serialization").load_pem_public_key(public_key.encode())
     except (ValueError, cryptography("exceptions").UnsupportedAlgorithm):
-        raise InputError(f"{named}: its public_key is none; export it anew (docs/evidence.md)") from None
+        raise InputError(f"{named}: its public_key is none; export it again (docs/evidence.md)") from None
     kind = _refuse_other_kinds(key, named)
     try:
         if kind == "Ed25519":

@@ -11,7 +11,7 @@ from loadproof.bench.schema import DIALECT, schema_of
 
 _FRAME = {
     "seq": {"description": "number of the line, from 0; one is left out where the reader was slow", "type": "integer"},
-    "unix_s": {"description": "when it was told, in seconds of Unix time", "type": "number"},
+    "unix_s": {"description": "when it was published, in seconds of Unix time", "type": "number"},
 }
 _lines: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 

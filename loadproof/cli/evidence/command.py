@@ -137,7 +137,7 @@ def compare(
     with at_hand(runs[0]) as one, at_hand(runs[1]) as other:
         told.say("reading the requests of both runs")
         earlier, later = read_run(one), read_run(other)
-        told.say("drawing requests anew, level by level")
+        told.say("drawing requests again, level by level")
         comparison = compare_runs(earlier, later, tolerance, told.level, kept_with((one, other), place or ()))
     print_comparison(comparison, [run.where for run in runs], format)
     if not comparison.measured:

@@ -37,7 +37,7 @@ class ExecutionRole(Construct):
 
     Its rights are a policy of their own, named after what they allow. An edit of weights, image or outputs so makes a
     second policy before anything moves, and CloudFormation takes the first away when everything has moved: until then,
-    and when an update is turned back, the old copies must still be able to start.
+    and when an update is rolled back, the old copies must still be able to start.
     """
 
     def __init__(

@@ -70,7 +70,7 @@ class InferenceComponent(Construct):
         self.adapters = [self._adapter(deployment, endpoint_resource, adapter) for adapter in component.adapters]
 
     def update_under(self, alarms: Sequence[CfnResource]) -> None:
-        """How the component is updated, turned back by `alarms`; to be called once, when they exist."""
+        """How the component is updated, rolled back by `alarms`; to be called once, when they exist."""
         policy = component_deployment(self.component.copies, alarms)
         self.resource.deployment_config = policy
         if self._count is not None:

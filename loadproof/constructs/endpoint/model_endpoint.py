@@ -102,7 +102,7 @@ class ModelEndpoint(Construct):
         }
 
     def update_under(self, alarms: Sequence[CfnResource]) -> None:
-        """How updates go on, turned back by `alarms` on the profile's own model; once, when the alarms exist."""
+        """How updates go on, rolled back by `alarms` on the profile's own model; once, when the alarms exist."""
         if not self.components:
             self.resource.deployment_config = endpoint_deployment(self._machines, alarms)
         for position, component in enumerate(self.components):

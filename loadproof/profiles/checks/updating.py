@@ -49,7 +49,7 @@ def update_kind(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP228",
     "Steps of an update that contradict each other",
-    reason="SageMaker refuses the deployment configuration, or turns back every update when its time is over.",
+    reason="SageMaker refuses the deployment configuration, or rolls every update back when its time is over.",
     mend="Give canary and linear their step_percent, one of batch_copies and batch_percent, and time for all waits.",
 )
 def update_steps(subject: Subject) -> Iterator[Found]:

@@ -78,11 +78,11 @@ class _Update(Part):
 
     wait_s: _WaitS = Field(default=600, description="how long the alarms are watched after each step, in seconds")
     max_execution_s: _ExecutionS | None = Field(
-        default=None, description="the update is turned back when it takes longer, in seconds; default: SageMaker's"
+        default=None, description="the update is rolled back when it takes longer, in seconds; default: SageMaker's"
     )
     rollback_on_alarms: bool = Field(
         default=True,
-        description="turn back when an alarm of this profile's objectives fires; SageMaker starts no update while "
+        description="roll back when an alarm of this profile's objectives fires; SageMaker starts no update while "
         "one fires, so write false to mend an endpoint that is already bad",
     )
 

@@ -114,7 +114,7 @@ def not_in_region(change: Change) -> Iterator[Found]:
     "LR024",
     "Capacity reservation of another instance type",
     reason="A reservation holds instances of one type, and capacity-reservations-only takes no others: no instance "
-    "starts, and the update is turned back.",
+    "starts, and the update is rolled back.",
     mend="Change the reservation together with the instance type, or leave the type as it is.",
     source=" "
     "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html; "

@@ -67,7 +67,7 @@ def no_room(change: Change) -> Iterator[Found]:
 
 @rule(
     "LR017",
-    "Updates are no longer turned back by alarms",
+    "Updates are no longer rolled back by alarms",
     reason="Without alarms on it, an update that answers slowly or with errors goes on to the last copy.",
     mend="Keep rollback_on_alarms, or the alarms of AutoRollbackConfiguration.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html",
@@ -82,7 +82,7 @@ def no_rollback(change: Change) -> Iterator[Found]:
         else:
             why = "a bad one reaches every copy"
         label = component_label(after) if one.type == COMPONENT else endpoint_label(after)
-        message = f"no alarm turns back an update of `{label}` any more: {why}"
+        message = f"no alarm rolls back an update of `{label}` any more: {why}"
         subject = change.field(*_UPDATE, "copies.min", otherwise=one.logical_id)
         yield Found(subject, message, "keep the alarms on updates")
 
