@@ -11,10 +11,13 @@ from bench_records import grouped
 from loadproof.bench.measure.intervals import (
     binomial_quantile,
     effective_size,
+    fail_tail,
     quantile_interval,
     ranks,
+    ratio_interval,
     requests_to_settle,
     requests_to_settle_rate,
+    unseen_spells,
 )
 from loadproof.bench.measure.statistics import Samples
 from loadproof.sizing import fewest_requests
@@ -190,3 +193,102 @@ def test_a_rate_is_looked_for_up_to_a_million_requests() -> None:
 def test_a_rate_without_spread_has_no_number() -> None:
     """An interval of no width says nothing of how it would shrink."""
     assert requests_to_settle_rate(1.0, 0.0, 100) is None
+
+
+@pytest.mark.parametrize(("objectives", "tail"), [(0, 0.025), (1, 0.025), (2, 0.025), (4, 0.0125), (10, 0.005)])
+def test_several_objectives_share_one_chance_of_a_false_fail(objectives: int, tail: float) -> None:
+    """5% among all of them, and never more than one end's 2.5%."""
+    assert fail_tail(objectives) == pytest.approx(tail)
+
+
+@pytest.mark.parametrize(("requests", "rarer"), [(300, 100), (302, 100), (2, 1), (0, 1)])
+def test_spells_rarer_than_a_third_of_the_requests_stay_unseen(requests: int, rarer: int) -> None:
+    """(1 - 3/n)^n is about e^-3, 5%."""
+    assert unseen_spells(requests) == rarer
+
+
+def test_two_requests_leave_a_rate_open_by_students_t_of_one_degree() -> None:
+    """0 and 2 tokens in a second each, a ratio of 1: of a thousand pairs drawn a quarter are 0 and a quarter 2, and
+    t / z = 12.706 / 1.959964 = 6.48277 times as far from 1 the ends lie, ten times that in the unit asked for."""
+    found = ratio_interval(np.asarray([0.0, 2.0]), np.ones(2), 10.0, seed=1)
+    assert found == pytest.approx((10 * (1 - 6.482772), 10 * (1 + 6.482772)), abs=1e-4)
+
+
+def test_a_rate_that_never_varies_has_no_width() -> None:
+    """Three tokens in half a second, whatever the request."""
+    assert ratio_interval(np.full(40, 3.0), np.full(40, 0.5), 1.0, seed=1) == (6.0, 6.0)
+
+
+def test_a_rate_is_kept_to_nine_places() -> None:
+    """A third, and never an end on its other side."""
+    assert ratio_interval(np.ones(12), np.full(12, 3.0), 1.0, seed=1) == (0.333333333, 0.333333333)
+
+
+@pytest.mark.parametrize("durations", [np.zeros(3), np.full(3, -1.0)])
+def test_no_time_has_no_rate(durations: Samples) -> None:
+    assert ratio_interval(np.ones(3), durations, 1.0, seed=1) is None
+
+
+def test_independent_requests_have_the_standard_error_of_a_mean() -> None:
+    """400 of 0 or 2 tokens a second: 1 ± 1.96 · 1/20, by a bootstrap of a thousand to a tenth of its half width."""
+    amounts = 2.0 * (np.random.default_rng(3).permutation(400) % 2)
+    found = ratio_interval(amounts, np.ones(400), 1.0, seed=1)
+    assert found == pytest.approx((1 - 0.098, 1 + 0.098), abs=0.01)
+
+
+def test_a_larger_tail_above_lowers_the_upper_end_alone() -> None:
+    """A tenth above it instead of a fortieth: 1.2816 standard errors instead of 1.96."""
+    amounts = 2.0 * (np.random.default_rng(3).permutation(400) % 2)
+    usual = ratio_interval(amounts, np.ones(400), 1.0, seed=1)
+    found = ratio_interval(amounts, np.ones(400), 1.0, seed=1, high_tail=0.1)
+    assert usual is not None and found is not None and found[0] == usual[0]
+    assert found[1] - 1 == pytest.approx(0.0641, abs=0.01)
+
+
+def test_requests_that_come_in_spells_widen_a_rate() -> None:
+    """Forty spells of 25 equal requests: √25 times the standard error that a thousand independent ones have, √(1/1000);
+    what is found of it is four fifths or more."""
+    amounts = np.repeat(2.0 * (np.random.default_rng(5).permutation(40) % 2), 25)
+    found = ratio_interval(amounts, np.ones(1000), 1.0, seed=1)
+    assert found is not None
+    assert (found[1] - found[0]) / 2 == pytest.approx(1.96 * 5 / 1000**0.5, rel=0.25)
+
+
+def test_the_same_seed_draws_the_same_ends() -> None:
+    """And another one others: the ends are a draw."""
+    amounts = np.random.default_rng(7).gamma(2.0, 1.0, 50)
+    assert ratio_interval(amounts, np.ones(50), 1.0, seed=1) == ratio_interval(amounts, np.ones(50), 1.0, seed=1)
+    assert ratio_interval(amounts, np.ones(50), 1.0, seed=1) != ratio_interval(amounts, np.ones(50), 1.0, seed=2)
+
+
+def test_a_long_run_is_drawn_a_hundred_times_at_least() -> None:
+    """300,000 requests are 66 draws of twenty million: a hundred are made, whose ends are two of the draws about."""
+    amounts = 2.0 * (np.random.default_rng(3).permutation(300_000) % 2)
+    found = ratio_interval(amounts, np.ones(300_000), 1.0, seed=1)
+    assert found is not None
+    assert (found[1] - found[0]) / 2 == pytest.approx(1.96 / 300_000**0.5, rel=0.25)
+
+
+def test_a_bound_far_beyond_all_that_was_seen_lets_every_request_count() -> None:
+    """Spells of 20 tell little; at a bound three times their reach away, and what few looks add, each one counts."""
+    values, ends = singly(np.repeat(np.random.default_rng(9).permutation(50) / 50.0, 20))
+    near, far = (effective_size(values.copy(), ends, 0.5, bound) for bound in (0.9, 100.0))
+    assert near < 100 and far == 1000
+
+
+def test_a_steady_servers_drift_of_microseconds_is_none() -> None:
+    """Samples within 5% of the median are alike; at 6% they hang together."""
+    slow = np.repeat([1.0, 1.04], 500), np.repeat([1.0, 1.12], 500)
+    assert effective_size(*singly(slow[0]), 0.5) == 1000
+    assert effective_size(*singly(slow[1]), 0.5) < 20
+
+
+@pytest.mark.parametrize("shift", [0.05, -0.05])
+def test_a_run_whose_later_half_differs_holds_for_that_half_too(shift: float) -> None:
+    """Half a standard deviation slower: the upper end of the p90 is the later half's own; faster: the lower end is."""
+    random = np.random.default_rng(11)
+    values = np.concatenate([random.normal(1, 0.1, 500), random.normal(1 + shift, 0.1, 500)])
+    later, whole = quantile_interval(*singly(values[500:].copy()), 90), quantile_interval(*singly(values), 90)
+    assert whole is not None and later is not None and whole.drifts and not later.drifts
+    assert None not in (whole.low, whole.high, later.low, later.high)
+    assert (whole.high == later.high) == (shift > 0) and (whole.low == later.low) == (shift < 0)
