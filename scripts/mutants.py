@@ -31,7 +31,8 @@ MODULES = {
     "loadproof/bench/judge/judgement.py": "bench/test_bench_verdict_figures bench/test_bench_verdict",
     "loadproof/bench/judge/verdict.py": "bench/test_bench_verdict_figures bench/test_bench_verdict",
     "loadproof/bench/measure/client_share.py": "bench/test_bench_client_share bench/test_bench_verdict_figures",
-    "loadproof/bench/measure/dependence.py": "bench/test_bench_dependence bench/test_bench_interval_figures",
+    "loadproof/bench/measure/dependence.py": "bench/test_bench_dependence_figures bench/test_bench_dependence "
+    "bench/test_bench_interval_figures",
     "loadproof/bench/measure/intervals.py": "bench/test_bench_interval_figures bench/test_bench_more_requests "
     "bench/test_bench_dependence",
     "loadproof/capacity/memory.py": "capacity/test_capacity_memory capacity/test_capacity_windows",
