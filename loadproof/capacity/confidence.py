@@ -171,12 +171,12 @@ def _nearest_prompt(deployment: PlannedDeployment, prompt_tokens: float) -> str:
     lengths = deployment.server.fitted_prompts
     said = f"prompts of {prompt_tokens:,.0f} tokens, and"
     if prompt_tokens > lengths[-1]:
-        return f"{said} the longest measured here was {lengths[-1]:,}"
+        return f"{said} the longest that was fitted had {lengths[-1]:,}"
     if prompt_tokens < lengths[0]:
-        return f"{said} the shortest measured here was {lengths[0]:,}"
+        return f"{said} the shortest that was fitted had {lengths[0]:,}"
     below = max(tokens for tokens in lengths if tokens <= prompt_tokens)
     above = min(tokens for tokens in lengths if tokens >= prompt_tokens)
-    return f"{said} none was measured here between {below:,} and {above:,}"
+    return f"{said} none was fitted between {below:,} and {above:,}"
 
 
 def _first_tokens(deployment: PlannedDeployment) -> tuple[float, ...]:

@@ -117,9 +117,9 @@ def test_a_first_token_is_in_doubt_by_how_far_its_prompt_is_from_any_fitted() ->
     ("instance_type", "prompt_tokens", "grade", "words"),
     [
         ("ml.p5.48xlarge", 16_000, "A", "published measurements"),
-        ("ml.p5.48xlarge", 64_001, "B", "but prompts of 64,001 tokens, and the longest measured here was 32,000"),
-        ("ml.p5.48xlarge", 460, "B", "but prompts of 460 tokens, and the shortest measured here was 922"),
-        ("ml.p4de.24xlarge", 11_000, "D", "11,000 tokens, and none was measured here between 3,998 and 32,000"),
+        ("ml.p5.48xlarge", 64_001, "B", "but prompts of 64,001 tokens, and the longest that was fitted had 32,000"),
+        ("ml.p5.48xlarge", 460, "B", "but prompts of 460 tokens, and the shortest that was fitted had 922"),
+        ("ml.p4de.24xlarge", 11_000, "D", "11,000 tokens, and none was fitted between 3,998 and 32,000"),
     ],
 )
 def test_a_grade_falls_more_than_a_doubling_from_any_prompt_fitted(
