@@ -35,7 +35,6 @@ UNUSED = {
     ("", "logs:CreateLogStream"): LOGS,
     ("", "logs:PutLogEvents"): LOGS,
     ("BufferConsumer", "sqs:ReceiveMessage"): POLLS,
-    ("BufferConsumer", "sqs:DeleteMessage"): POLLS,
     ("BufferConsumer", "sqs:GetQueueAttributes"): POLLS,
     ("BufferConsumer", "s3:ListBucket"): DENIED,
     ("BufferConsumer", "sagemaker:InvokeEndpoint"): STREAMS,
