@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 
@@ -49,6 +50,14 @@ def record(
         "outcome": outcome,
     }
     return RequestRecord(**(fields | others))
+
+
+def autoregressive(phi: float, size: int, seed: int) -> np.ndarray:
+    """Variance 1; each is `phi` of the one before."""
+    values = np.random.default_rng(seed).standard_normal(size)
+    for before, after in pairwise(range(size)):
+        values[after] = phi * values[before] + (1 - phi**2) ** 0.5 * values[after]
+    return values
 
 
 def grouped(per_request: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
+from bench_records import autoregressive
 
 from loadproof.bench.measure.dependence import INDEPENDENT, dependence, seen, seen_by_ranks, student
 from loadproof.bench.measure.intervals import quantile_interval
 from loadproof.bench.measure.statistics import Samples
-
-
-def autoregressive(phi: float, size: int, seed: int) -> Samples:
-    """Variance 1; each is `phi` of the one before."""
-    values = np.random.default_rng(seed).standard_normal(size)
-    for before, after in pairwise(range(size)):
-        values[after] = phi * values[before] + (1 - phi**2) ** 0.5 * values[after]
-    return values
 
 
 def one_each(size: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from math import ceil, log10, sqrt
 
 import numpy as np
 import pytest
-from bench_records import grouped
+from bench_records import autoregressive, grouped
 
 from loadproof.bench.measure.dependence import (
     INDEPENDENT,
@@ -49,14 +49,6 @@ def by_definition(series: Samples, lag: int = 0) -> Dependence:
     in_blocks = 1 + 2 * sum((1 - apart / block) * correlation(apart) for apart in range(1, block))
     effect = max(spectrum, in_blocks)
     return Dependence(block, effect / (1 - block / size) if effect > 1 else 1.0, m_hat)
-
-
-def autoregressive(phi: float, size: int, seed: int) -> Samples:
-    noise = np.random.default_rng(seed).standard_normal(size)
-    values = noise.copy()
-    for at in range(1, size):
-        values[at] = phi * values[at - 1] + noise[at]
-    return values
 
 
 SERIES = {

@@ -45,7 +45,8 @@ class Calls:
         if number in world.dies_after:
             world.die(process)
         if number in world.lies:
-            world.lied_s = world.kernel.now_s if store == "table" else world.lied_s
+            if store == "table":
+                world.lied_s = world.kernel.now_s
             raise error("InternalError", 500)
         return answer
 

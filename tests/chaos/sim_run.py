@@ -346,19 +346,14 @@ class Run:
         if send.kind == "malformed":
             return not asks
         if send.kind == "refused":
-            unsent = sum(self._queue_out_at(ask.ended_s) for ask in asks)  # it stays, and is asked for again
+            ends_s = [ask.ended_s for ask in asks if ask.ended_s is not None]
+            # Where the queue does not take the dead letter, the message stays and is asked for again.
+            unsent = sum(self._world.during("outage of the queue", at_s=at_s) is not None for at_s in ends_s)
             refused = sum(ask.refused for ask in asks)
             return reason == "the model answered 400" and refused <= self._lives(send.key) + hurt + unsent
         if send.kind == "broken":
             return failed >= MAX_ATTEMPTS
         return failed >= 2
-
-    def _queue_out_at(self, at_s: float | None) -> bool:
-        return at_s is not None and any(
-            BEGIN_S + fault.at_s <= at_s <= BEGIN_S + fault.at_s + fault.for_s
-            for fault in self._world.schedule.faults
-            if fault.kind == "outage of the queue"
-        )
 
     def _explained(self, send: Send, reason: str) -> bool:
         shares = [fault.share for fault in self._world.schedule.faults if fault.kind == "starved"]

@@ -136,9 +136,9 @@ class World:
 
     # --- what goes wrong
 
-    def during(self, kind: str, slack_s: float = 0.0) -> Fault | None:
-        """The fault of that kind that lasts, or ended at most `slack_s` ago."""
-        since_s = self.kernel.now_s - BEGIN_S
+    def during(self, kind: str, slack_s: float = 0.0, at_s: float | None = None) -> Fault | None:
+        """The fault of that kind that lasts at a time (None: now), or ended at most `slack_s` before."""
+        since_s = (self.kernel.now_s if at_s is None else at_s) - BEGIN_S
         for fault in self._faults.get(kind, ()):
             if fault.at_s <= since_s < fault.at_s + fault.for_s + slack_s:
                 return fault
