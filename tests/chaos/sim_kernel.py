@@ -1,19 +1,18 @@
-"""Threads that take turns in virtual time: the same seed gives the same order, always.
+"""Tasks that take turns in virtual time: the same seed gives the same order, always.
 
-Each task is a thread of its own, so that code under test runs as it is; but only the one that holds the baton runs, and
-it hands it on where it sleeps or waits. A process that is killed does nothing more: whatever it calls next is killed as
-well, so that no `finally` does what `kill -9` would not let it do.
+Each task is a greenlet, a stack of its own within one thread, so that code under test runs as it is; it runs until it
+sleeps or waits. A process that is killed does nothing more: whatever it calls next is killed as well, so that no
+`finally` does what `kill -9` would not let it do.
 """
 
 from __future__ import annotations
 
 import heapq
-import os
-import threading
-from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
+
+from greenlet import getcurrent, greenlet
 
 BEGIN_S: Final = 1_790_000_000.0
 Work = Callable[[], None]
@@ -34,67 +33,14 @@ class Host:
 
 
 class Task:
-    """One thread's turn-taking."""
+    """One greenlet's turn-taking."""
 
-    __slots__ = ("baton", "host", "ticket", "work")
+    __slots__ = ("green", "host", "ticket")
 
-    def __init__(self, host: Host, work: Work) -> None:
-        self.baton = threading.Lock()
-        self.baton.acquire()
+    def __init__(self, host: Host, live: Callable[[Task], None], hub: greenlet) -> None:
+        self.green = greenlet(lambda: live(self), hub)  # where it goes on when this has ended
         self.host = host
-        self.work = work
         self.ticket = 0  # of its latest place in the queue; older ones no longer count
-
-
-class Pool:
-    """Threads are kept from run to run: starting one costs more than most tasks."""
-
-    def __init__(self) -> None:
-        self._idle: deque[Thread] = deque()
-
-    def run(self, kernel: Kernel, task: Task) -> None:
-        thread = self._idle.pop() if self._idle else Thread(self)
-        thread.give(kernel, task)
-
-    def forget(self) -> None:
-        self._idle.clear()
-
-    def back(self, thread: Thread) -> None:
-        self._idle.append(thread)
-
-
-class Thread:
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._given = threading.Lock()
-        self._given.acquire()
-        threading.Thread(target=self._live, daemon=True).start()
-
-    def give(self, kernel: Kernel, task: Task) -> None:
-        self._kernel, self._task = kernel, task
-        self._given.release()
-
-    def _live(self) -> None:
-        while True:
-            self._given.acquire()
-            kernel, task = self._kernel, self._task
-            task.baton.acquire()
-            try:
-                if not task.host.dead:
-                    task.work()
-            except Killed:
-                pass
-            except BaseException as error:
-                kernel.broke = kernel.broke or error
-                kernel.stop()
-            del task.host.tasks[task]
-            task.ticket += 1
-            self._pool.back(self)
-            kernel.hand_on()
-
-
-_POOL: Final = Pool()
-os.register_at_fork(after_in_child=_POOL.forget)  # threads stay behind
 
 
 class Kernel:
@@ -108,24 +54,35 @@ class Kernel:
         self.end_s = float("inf")
         self._queue: list[tuple[float, float, int, Task | Work, int]] = []
         self._number = 0
-        self._main = threading.Lock()
-        self._main.acquire()
+        self._hub = getcurrent()  # whoever calls `run`
 
     def at(self, at_s: float, work: Work) -> None:
         """Do something that neither sleeps nor waits."""
         self._push(at_s, work, 0)
 
     def spawn(self, host: Host, work: Work) -> Task:
-        task = Task(host, work)
+        task = Task(host, lambda task: self._live(task, work), self._hub)
         host.tasks[task] = None
-        _POOL.run(self, task)
         self._push(self.now_s, task, task.ticket)
         return task
 
     def run(self) -> None:
         """Until nothing is due, or `stop`."""
-        self.hand_on()
-        self._main.acquire()
+        while (task := self._next()) is not None:
+            self.current = task
+            task.green.switch()
+
+    def _live(self, task: Task, work: Work) -> None:
+        try:
+            if not task.host.dead:
+                work()
+        except Killed:
+            pass
+        except BaseException as error:
+            self.broke = self.broke or error
+            self.stop()
+        del task.host.tasks[task]
+        task.ticket += 1
 
     def stop(self) -> None:
         """Nothing that is due later happens any more."""
@@ -165,16 +122,8 @@ class Kernel:
         task.ticket += 1
         self._push(self.now_s if at_s is None else at_s, task, task.ticket)
 
-    def hand_on(self) -> None:
-        """The current task has ended."""
-        following = self._next()
-        (self._main if following is None else following.baton).release()
-
     def _switch(self, task: Task) -> None:
-        following = self._next()
-        if following is not task:
-            (self._main if following is None else following.baton).release()
-            task.baton.acquire()
+        self._hub.switch()
         if task.host.dead:
             raise Killed
 
@@ -197,7 +146,6 @@ class Kernel:
                 self._push(what.host.frozen_until_s, what, ticket)
                 continue
             self.now_s = max(self.now_s, at_s)
-            self.current = what
             return what
         return None
 

@@ -59,7 +59,7 @@ class Run:
         self._kernel.at(BEGIN_S + _HORIZON_S, lambda: self._world.violated("messages are not settled after 6 hours"))
 
     def end(self) -> None:
-        """All threads are brought to their end."""
+        """All tasks are brought to their end."""
         self._kernel.end_s = float("inf")
         self._kernel.forget()
         for host in [self._outside, *self._all]:
