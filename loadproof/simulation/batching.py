@@ -9,8 +9,9 @@ from loadproof.errors import InputError
 from loadproof.simulation.chunked import Chunked
 from loadproof.simulation.dynamic import Dynamic
 from loadproof.simulation.prefill_first import PrefillFirst
+from loadproof.simulation.request import Request
 from loadproof.simulation.runs import StepDurations
-from loadproof.simulation.scheduling import Rejection, Request, Scheduler
+from loadproof.simulation.scheduling import Rejection, Scheduler
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from loadproof.capacity import BatchLimits
+from loadproof.simulation.request import NOT_DECODING, Request
 from loadproof.simulation.runs import StepDurations, affine_prefix
-from loadproof.simulation.scheduling import NOT_DECODING, Request, Scheduler
+from loadproof.simulation.scheduling import Scheduler
 
 # Prefixes are found by whole blocks of KV cache; vLLM's default.
 BLOCK_TOKENS = 16
@@ -17,8 +18,8 @@ class Chunked(Scheduler):
     Prompts are served in order, so at most the youngest running request is a prompt under way (`_begun`).
 
     The first `shared_prefix_tokens` of every prompt are the same and, once one prompt is done, are not computed again.
-    Their memory is still counted for each request, where vLLM shares it, and they are never evicted: with long prefixes
-    and a full cache the twin queues too early.
+    Their memory is counted for each request, and they are never evicted: with long prefixes and full memory the twin
+    queues too early. With a `cache` of requests whose blocks are known, shared blocks are counted once.
     """
 
     __slots__ = ("_begun", "_chunk_tokens", "_completing", "_prefix_tokens", "_reusable_tokens", "_started")
@@ -39,7 +40,7 @@ class Chunked(Scheduler):
     def plan(self, now_ms: float) -> bool:
         if not self.running and not self.waiting:
             return False
-        while self.held + self.decoding > self.capacity:
+        while self.held + self.decoding > self._usable_tokens() and len(self.running) > 1:
             self._put_back_youngest()
         batch, budget_tokens = self.decoding, self.limits.step_prefill_tokens - self.decoding
         if budget_tokens > 0 and (self.waiting or self._begun):
@@ -47,21 +48,39 @@ class Chunked(Scheduler):
             if self._started:
                 return True
         self._completing, self._chunk_tokens, self._started = [], 0, 0
-        steps = min(self.rounds_left(), (self.capacity - self.held) // batch)
+        steps = min(self.rounds_left(), max(1, (self._usable_tokens() - self.held) // batch))
         room = budget_tokens > 0 and not self.waiting and len(self.running) < self.limits.max_sequences
         self._set_run(now_ms, self.decode_times.run(batch, self.context, steps), room)
         return True
 
+    def _usable_tokens(self, more: int = 0) -> int:
+        """KV memory for those in the batch, and so many more. One alone has all: else it would wait for ever."""
+        requests = len(self.running) + more
+        return self.capacity if self.cache is None or requests < 2 else self.cache.usable_tokens(requests)
+
     def _put_back_youngest(self) -> None:
-        request, _ = self.running.popitem()
+        request = next(reversed(self.running))
+        self._out(request)
+        request.cached = request.kept = 0
+        request.put_back = True
+        self.waiting.appendleft(request)
+
+    def _out(self, request: Request) -> None:
+        """Out of the batch before its last token."""
         if request is self._begun:
             self._begun = None
-            self.held -= request.input_tokens + request.generated
+            held = request.input_tokens + request.generated
+            computed = request.cached
         else:
             self._stop_decoding(request)
-            self.held -= request.input_tokens + request.generated - 1
-        request.cached = request.kept = 0
-        self.waiting.appendleft(request)
+            held = computed = request.input_tokens + request.generated - 1
+        self._leave(request, held, computed)
+
+    def _leave(self, request: Request, held_tokens: int, computed_tokens: int | None = None) -> None:
+        del self.running[request]
+        self.held -= held_tokens
+        if self.cache is not None and request.blocks:
+            self.held += self.cache.leave(request, computed_tokens)
 
     def _take_chunks(self, now_ms: float, budget_tokens: int) -> None:
         """Plan a step with prompt chunks: the prompt under way first, then waiting ones while room lasts.
@@ -106,12 +125,18 @@ class Chunked(Scheduler):
         if not self.waiting or len(self.running) >= self.limits.max_sequences:
             return None
         request = self.waiting[0]
-        context = request.input_tokens + request.generated
-        if self.held + self.decoding + context > self.capacity:
+        context = new_tokens = request.input_tokens + request.generated
+        cache = self.cache if request.blocks else None
+        if cache is not None:
+            new_tokens -= cache.shared_tokens(request)
+        if self.held + self.decoding + new_tokens > self._usable_tokens(1):
             return None
-        self.held += context
         self.running[self.waiting.popleft()] = None
-        if found := max(self._reusable_tokens, request.kept):  # the last token is always computed: it brings the first
+        found = max(self._reusable_tokens, request.kept)
+        if cache is not None:
+            found = cache.take(request, self.held, new_tokens, len(self.running))
+        self.held += new_tokens
+        if found:  # the last token is always computed: it brings the first
             reused = min(found, request.input_tokens, context - 1)
             request.cached = reused // BLOCK_TOKENS * BLOCK_TOKENS
         return request
@@ -122,7 +147,7 @@ class Chunked(Scheduler):
         missing = request.input_tokens + request.generated - request.cached
         steps = (missing - 1) // chunk
         if batch:
-            steps = min(steps, self.rounds_left(), (self.capacity - self.held) // batch)
+            steps = min(steps, self.rounds_left(), max(1, (self._usable_tokens() - self.held) // batch))
 
         def duration_ms(step: int) -> float:
             return self.step_times.step_ms(
@@ -149,18 +174,11 @@ class Chunked(Scheduler):
             if self._first_token(request):
                 ended.append(request)
         for request in ended:
-            self.held -= request.input_tokens + request.output_tokens - 1
-            del self.running[request]
+            self._leave(request, request.input_tokens + request.output_tokens - 1)
         return ended
 
     def remove(self, request: Request) -> None:
-        if request.ends_at != NOT_DECODING:
-            self._stop_decoding(request)
-            self.held -= request.input_tokens + request.generated - 1
-        elif request in self.running:
-            self.held -= request.input_tokens + request.generated
-            self._begun = None
+        if request in self.running:
+            self._out(request)
         else:
             self.waiting.remove(request)
-            return
-        del self.running[request]

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from loadproof.capacity import BatchLimits
 from loadproof.errors import InputError
+from loadproof.simulation.request import Request
 from loadproof.simulation.runs import StepDurations
-from loadproof.simulation.scheduling import Request, Scheduler
+from loadproof.simulation.scheduling import Scheduler
 
 LOOK_EVERY_MS = 5.0
 

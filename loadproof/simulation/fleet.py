@@ -14,9 +14,10 @@ from math import inf
 from typing import Any, Protocol
 
 from loadproof.errors import InputError
+from loadproof.simulation.request import Request
 from loadproof.simulation.results import RefusedRequest, Result, SimulatedRequest, TimedOutRequest
 from loadproof.simulation.routing import Prefixes, Router, Routing
-from loadproof.simulation.scheduling import Rejection, Request, Scheduler
+from loadproof.simulation.scheduling import Rejection, Scheduler
 from loadproof.simulation.sessions import Session
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop
 
@@ -135,8 +136,6 @@ class _Fleet:
                 if timed:
                     ended = self._still_wanted(copy, index, ended)
                 for request in ended:
-                    if request.blocks:
-                        self._router.release(index, request.blocks)
                     turn = request.turn
                     part = turn[0].part if turn is not None else 0
                     times = (request.sent_ms, request.first_ms, now_ms)
@@ -205,16 +204,15 @@ class _Fleet:
             assert self._resizing is not None  # fixed copies always serve
             self._resizing.without_capacity += 1
             return self._refused(now_ms, "no_capacity", size, -1, step)
-        index, kept = self._copy_for(input_tokens, beside)
+        index = self._router.of_prompt(*beside) if len(beside) > 1 else self._router.index()
         copy = self._slots[index]
         if (reason := copy.refusal(input_tokens, output_tokens)) is not None:
-            if len(beside) > 1:
-                self._router.release(index, beside[0])
             return self._refused(now_ms, reason, size, index, step)
         request = Request("", input_tokens, output_tokens, now_ms)
-        request.kept = kept
         if len(beside) > 1:
             request.blocks = beside[0]
+        elif beside:
+            request.kept = beside[0]
         if step is not None:
             request.turn = step
             step[0].sent()
@@ -227,14 +225,6 @@ class _Fleet:
         elif copy.open_to_arrivals and copy.cut(now_ms):
             heappush(self._ends, (copy.end_ms, index))
         return None
-
-    def _copy_for(self, input_tokens: int, beside: Sequence[Any]) -> tuple[int, int]:
-        """(copy, prompt tokens that its cache has)."""
-        if not beside:
-            return self._router.index(), 0
-        if isinstance(beside[0], int):
-            return self._router.index(), beside[0]
-        return self._router.take(beside[0], beside[1], input_tokens)
 
     def _refused(
         self, now_ms: float, reason: Rejection, size: Size, index: int, step: tuple[Session, int] | None
@@ -300,8 +290,6 @@ class _Fleet:
             if copy.frees_abandoned and copy.cut(now_ms):
                 heappush(self._ends, (copy.end_ms, index))
             yield TimedOutRequest(request.sent_ms, now_ms, request.input_tokens, request.output_tokens, index)
-            if request.blocks:
-                self._router.release(index, request.blocks)
             if request.turn is not None:
                 request.turn[0].broke(in_flight=True)
             over = request.turn is None or request.turn[0].over

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import floor
 
 from loadproof.capacity import BatchLimits
+from loadproof.simulation.request import NOT_DECODING, Request
 from loadproof.simulation.runs import StepDurations
-from loadproof.simulation.scheduling import NOT_DECODING, Request, Scheduler
+from loadproof.simulation.scheduling import Scheduler
 
 
 class PrefillFirst(Scheduler):

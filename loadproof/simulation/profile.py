@@ -19,10 +19,11 @@ from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import components_of
 from loadproof.simulation.elastic import CopyCount
 from loadproof.simulation.fleet import simulate_fleet
+from loadproof.simulation.prefixes import RoutingCounts
 from loadproof.simulation.profile_copies import copies_of
 from loadproof.simulation.profile_traffic import MONDAY, Traffic, request_tokens, traffic_of, until
 from loadproof.simulation.results import Latencies, Result, SimulatedRequest, SimulationSummary, summarise
-from loadproof.simulation.routing import Prefixes, Routing, RoutingCounts
+from loadproof.simulation.routing import Prefixes, Routing
 from loadproof.simulation.windows import Window, Windows
 
 # SageMaker's own limits on one invocation.

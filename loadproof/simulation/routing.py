@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, get_args
 
-from loadproof.simulation.prefixes import BlockCache
+from loadproof.simulation.prefixes import PromptCache, RoutingCounts
 from loadproof.simulation.scheduling import Scheduler
 
 Routing = Literal["random", "least_outstanding", "sticky", "prefix_aware", "kv_aware"]
@@ -22,26 +22,6 @@ ROUTINGS: Final[tuple[Routing, ...]] = get_args(Routing)
 OVERLOADED_BY: Final = 32  # requests outstanding more than the least loaded copy has ...
 OVERLOADED_TIMES: Final = 1.5  # ... and so many times as many
 MOST_PREFIXES: Final = 100_000  # that a router remembers, the oldest of which it then forgets
-
-
-@dataclass(slots=True)
-class RoutingCounts:
-    """What came of it: prompt tokens in all and found in caches, and requests by copy."""
-
-    prompt_tokens: int = 0
-    found_tokens: int = 0
-    requests: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def found_share(self) -> float:
-        """Of all prompt tokens."""
-        return self.found_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    @property
-    def busiest_share(self) -> float:
-        """Requests of the copy that had most, over the mean of all copies."""
-        counts = self.requests.values()
-        return max(counts) * len(counts) / sum(counts) if counts else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +50,6 @@ class Router:
     ) -> None:
         self._slots, self._serving, self._prefixes = slots, serving, prefixes or Prefixes()
         self._chance = Random(f"routing {seed}")  # not the stream that sizes and sessions are drawn from
-        self._caches: dict[int, BlockCache] = {}
         self._homes: dict[object, int] = {}
         choices: dict[Routing, Callable[[Sequence[int], object], int]] = {
             "random": self._any,
@@ -87,37 +66,15 @@ class Router:
         """For a request of which only its length is known."""
         return self._serving[0] if len(self._serving) == 1 else self._plain((), None)
 
-    def take(self, blocks: Sequence[int], session: object, input_tokens: int) -> tuple[int, int]:
-        """The copy for a prompt of these blocks, and how many of its tokens are in that copy's cache."""
+    def of_prompt(self, blocks: Sequence[int], session: object) -> int:
+        """For a prompt of these blocks, which that copy's cache keeps."""
         index = self._choose(blocks, session) if len(self._serving) > 1 else self._serving[0]
-        counts, found = self._prefixes.counts, 0
-        if self._prefixes.block_tokens:
-            cache = self._cache(index)
-            found = min(input_tokens, self._prefixes.block_tokens * cache.hold(blocks))
-            cache.shrink(self._room(index))
-        counts.prompt_tokens += input_tokens
-        counts.found_tokens += found
+        counts = self._prefixes.counts
         counts.requests[index] = counts.requests.get(index, 0) + 1
-        return index, found
-
-    def _cache(self, index: int) -> BlockCache:
-        if index not in self._caches:
-            self._caches[index] = BlockCache()
-        return self._caches[index]
-
-    def release(self, index: int, blocks: Sequence[int]) -> None:
-        """A request of these blocks has left the copy."""
-        if self._prefixes.block_tokens:
-            cache = self._cache(index)
-            cache.release(blocks)
-            cache.shrink(self._room(index))
-
-    def _room(self, index: int) -> int:
-        """Blocks beside what runs and what waits: these take from what is kept. A server sets one aside, and what a
-        request has begun is a whole block to it, half of which in the mean is empty."""
-        copy, block_tokens = self._slots[index], self._prefixes.block_tokens
-        begun = copy.held // block_tokens + len(copy.running) // 2
-        return max(0, copy.capacity // block_tokens - 1 - max(begun, self._cache(index).held))
+        copy = self._slots[index]
+        if self._prefixes.block_tokens and copy.cache is None:
+            copy.cache = PromptCache(self._prefixes.block_tokens, copy.capacity, counts)
+        return index
 
     def _any(self, blocks: Sequence[int], session: object) -> int:
         return self._chance.choice(self._serving)
@@ -152,7 +109,8 @@ class Router:
     def _of_cache(self, blocks: Sequence[int], session: object) -> int:
         loads = {index: self._slots[index].outstanding for index in self._serving}
         least = min(loads.values())
-        found = {index: self._caches[index].found(blocks) if index in self._caches else 0 for index in self._serving}
+        caches = {index: self._slots[index].cache for index in self._serving}
+        found = {index: cache.blocks.found(blocks) if cache is not None else 0 for index, cache in caches.items()}
         best = max(self._serving, key=lambda index: (found[index], -loads[index]))
         overloaded = loads[best] - least > OVERLOADED_BY and loads[best] > OVERLOADED_TIMES * least
         return self._least_outstanding(blocks, session) if overloaded or not found[best] else best

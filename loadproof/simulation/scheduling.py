@@ -9,48 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from heapq import heapify, heappop, heappush
-from typing import Any, Literal
+from typing import Literal
 
 from loadproof.capacity import BatchLimits
 from loadproof.errors import InputError
+from loadproof.simulation.prefixes import PromptCache
+from loadproof.simulation.request import NOT_DECODING, Request
 from loadproof.simulation.runs import DecodeTimes, StepDurations, steps_to_reach, sum_ms
 
 Rejection = Literal["too_long", "queue_full", "no_capacity"]
-NOT_DECODING = -1
-
-
-class Request:
-    """One request inside a scheduler. Its identity is the object's own; times are in ms on the caller's clock.
-
-    While it decodes, `ends_at` is the decode round that brings its last token and `generated` is as of its prefill.
-    """
-
-    __slots__ = (
-        "blocks",
-        "cached",
-        "ends_at",
-        "first_ms",
-        "generated",
-        "input_tokens",
-        "kept",
-        "name",
-        "output_tokens",
-        "sent_ms",
-        "turn",
-    )
-
-    def __init__(self, name: str, input_tokens: int, output_tokens: int, sent_ms: float) -> None:
-        self.name = name
-        self.input_tokens = input_tokens
-        self.output_tokens = output_tokens
-        self.sent_ms = sent_ms
-        self.first_ms = 0.0
-        self.generated = 0
-        self.kept = 0  # prompt tokens that the cache has from an earlier turn (chunked only)
-        self.cached = 0  # prompt tokens whose KV is computed (chunked only)
-        self.ends_at = NOT_DECODING
-        self.turn: Any = None  # the fleet's own note: the session and its step
-        self.blocks: Any = ()  # its own, too: of the prompt and its answer
 
 
 class Scheduler(ABC):
@@ -64,6 +31,7 @@ class Scheduler(ABC):
     __slots__ = (
         "_buckets",
         "_ends",
+        "cache",
         "capacity",
         "context",
         "decode_times",
@@ -87,6 +55,7 @@ class Scheduler(ABC):
             raise InputError("no KV cache: the model does not fit its accelerators, or batch_limits() was not used")
         self.capacity: int = limits.kv_token_capacity
         self.limits = limits
+        self.cache: PromptCache | None = None  # of prompts whose blocks are known; chunked ones look there
         self.step_times = step_times
         self.decode_times = DecodeTimes(step_times, self.capacity)
         self.waiting: deque[Request] = deque()

@@ -162,7 +162,7 @@ def test_found_blocks_are_those_of_a_plain_replay() -> None:
         while len(plain) > 64:
             plain.popitem(last=False)
         assert cache.hold(prompt) == expected
-        cache.release(prompt)
+        cache.release(prompt, len(prompt), len(prompt))
         cache.shrink(64)
 
 

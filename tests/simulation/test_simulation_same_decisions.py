@@ -13,7 +13,7 @@ from token_by_token import TokenByToken
 from loadproof.capacity import BatchLimits
 from loadproof.simulation import ContinuousBatcher, Step
 from loadproof.simulation.batching import scheduler_for
-from loadproof.simulation.scheduling import Request
+from loadproof.simulation.request import Request
 
 TGI = BatchLimits("prefill_first", 8, 40, None, None, 1000, kv_token_capacity=150)
 VLLM = replace(TGI, scheduler="chunked")
