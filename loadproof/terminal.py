@@ -13,15 +13,16 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from loadproof.untrusted import with_escapes
+from loadproof.untrusted import with_escapes, without_commands
 
 
 class Terminal(Console):
-    """A console on which control and direction characters are spelled out; its own colours and cursor moves work."""
+    """A console on which control and direction characters, and what a workflow runner would take for a command, are
+    spelled out; its own colours and cursor moves work."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else with_escapes(text, keep="\n"), style, control)
+            yield Segment(text if control else without_commands(with_escapes(text, keep="\n")), style, control)
 
 
 def labelled(rows: Iterable[tuple[str, str]]) -> Table:

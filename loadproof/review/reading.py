@@ -18,12 +18,14 @@ from loadproof.review.document import DOCS_PAGE, SCHEMA_VERSION
 from loadproof.review.model import SEVERITIES, Severity
 from loadproof.review.shapes import Document
 from loadproof.review.verdict import TITLES, word_of
+from loadproof.untrusted import with_escapes
 
 MOST_BYTES: Final = 8 * 2**20
 MOST_DEPTH: Final = 40
 MOST_ITEMS: Final = 20_000  # of one list or map
 LONGEST_TEXT: Final = 20_000  # characters
 MOST_PROBLEMS: Final = 5
+LONGEST_PLACE: Final = 200  # characters
 _CODE: Final = re.compile(r"L[PRS][0-9]{3}")
 _LINE: Final = range(1, 1_000_000)
 
@@ -40,8 +42,10 @@ def read_document(data: bytes, *, docs: str = DOCS_PAGE) -> Document:
     try:
         document = _SHAPE.validate_python(loaded, strict=True)
     except ValidationError as error:
-        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False)]
-        raise InputError("\n".join(f"review: {one}" for one in told[:MOST_PROBLEMS])) from None
+        told = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_url=False)]
+        # Keys are the stranger's, and may be long or hold line ends.
+        words = [f"review: {with_escapes(place[:LONGEST_PLACE])}: {message}" for place, message in told[:MOST_PROBLEMS]]
+        raise InputError("\n".join(words)) from None
     if document["schema_version"] != SCHEMA_VERSION:
         raise InputError(f"review: schema_version {document['schema_version']}, expected {SCHEMA_VERSION}")
     return _in_our_words(document, docs)

@@ -122,3 +122,12 @@ def test_a_levels_load_is_told_with_its_process() -> None:
     ]
     summary = a_summary(levels=[level | {"planned": load} for level, load in zip(levels, planned, strict=True)])
     assert [_load(level) for level in summary.levels] == ["gamma 1..20/s", "2.5/s", "8 in 10 s"]
+
+
+def test_a_runner_of_workflows_obeys_no_line_of_the_console() -> None:
+    """Whoever brings the line end with him; times and addresses stay as they are."""
+    stream = io.StringIO()
+    Terminal(file=stream, highlight=False).print("r4\n::error::x\n\t ::y\n##[group]z\n12:30 a::b", markup=False)
+    assert stream.getvalue().splitlines() == [
+        "r4", r"\u003a:error::x", r"         \u003a:y", r"##\u005bgroup]z", "12:30 a::b",
+    ]  # fmt: skip

@@ -287,12 +287,20 @@ def test_no_line_ends_in_a_space(sample: object) -> None:
     assert [line for line in lines if line != line.rstrip(" ")] == []
 
 
-def test_a_commit_is_no_link() -> None:
-    """Hosts link what looks like one, short or whole; a figure stays whole."""
-    from loadproof.review.formats.escaping import prose
+@pytest.mark.parametrize("text", [
+    "see 5808eefb3f8534c56f8267bac900569eb310000a", "5808eef", "012345deadbee", "é1234567", "7654321", "a" * 41,
+])  # fmt: skip
+def test_a_commit_is_no_link(text: str) -> None:
+    """Hosts link seven to forty digits that stand alone, whatever is before them."""
+    shown = prose(text)
+    assert re.search(r"(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z])", shown) is None
+    assert shown.replace("\N{WORD JOINER}", "") == text
 
-    joiner = "\N{WORD JOINER}"
-    assert (
-        prose("see 5808eefb3f8534c56f8267bac900569eb310000a") == f"see 5808ee{joiner}fb3f8534c56f8267bac900569eb310000a"
-    )
-    assert prose("5808eef, 1234567 tokens") == f"5808ee{joiner}f, 1234567 tokens"
+
+def test_figures_of_ours_stay_whole() -> None:
+    assert prose("1,234,567 tokens in 123456 ms") == "1,234,567 tokens in 123456 ms"
+
+
+@pytest.mark.parametrize("blank", ["\u3164", "\u2800", "\ufe0f", "\u034f", "\U000e0041"])
+def test_what_has_no_shape_is_spelled_out(blank: str) -> None:
+    assert blank not in prose(f"a{blank}b")

@@ -203,6 +203,20 @@ def test_what_is_no_document_is_refused(data: bytes) -> None:
         read_document(data)
 
 
+@pytest.mark.parametrize("command", ["::error::x", "  ::stop-commands::x", "##[error]x", "a ##[add-mask]x"])
+@pytest.mark.parametrize("before", ["", "a\n", "a\r\n", "\N{LINE SEPARATOR}"])
+def test_no_key_of_a_stranger_is_a_command_to_the_runner(
+    command: str, before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the job that holds the rights to comment the refusal is printed."""
+    (tmp_path / "left.json").write_text(json.dumps(left() | {f"{before}{command}\ny": 1}))
+    assert run(["review", "--from", str(tmp_path / "left.json")]) == 2
+    printed = capsys.readouterr()
+    lines = re.split(r"[\r\n\u2028]", printed.out + printed.err)
+    assert "Extra inputs are not permitted" in printed.err
+    assert [line for line in lines if line.lstrip().startswith("::") or "##[" in line] == []
+
+
 def test_the_verb_shows_a_stranger_s_review_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--from FILE`: the files that were asked for, and the exit code of its findings."""
     (tmp_path / "left.json").write_text(formatted(document(Review("a", "b", (chat(),), 0)), "json"), encoding="utf-8")

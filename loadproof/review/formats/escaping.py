@@ -24,13 +24,14 @@ _RECOGNISED: Final = re.compile(
     r"(?:@(?=\w))"  # mentions, user@sha, e-mail
     r"|(?:[#!&%~^](?=[\w\"]))"  # issues, requests, labels, milestones, epics
     r"|(?:\b(?:GH|GHSA|CVE)-(?=\w))"
-    r"|(?:\b(?=[0-9]*[a-f])[0-9a-f]{6}(?=[0-9a-f]{1,34}\b))"  # commits; a figure stays whole
     r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
     r"|(?:www(?=\.))"
     r"|(?:(?<!s3):(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
     r"|(?:(?:mailto|xmpp):)",
     re.IGNORECASE,
 )
+# A commit, abbreviated or not: after every six digits, so that no part of it is one. Figures of ours have commas.
+_COMMIT: Final = re.compile(r"(?<![0-9A-Za-z_])[0-9a-f]{7,}(?![0-9A-Za-z_])", re.IGNORECASE)
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -65,6 +66,7 @@ def _one_line(text: str, longest: int) -> str:
 
 def _escaped(text: str) -> str:
     parted = _RECOGNISED.sub(lambda found: found[0] + _JOINER, text)
+    parted = _COMMIT.sub(lambda found: re.sub(r".{6}(?=.)", lambda six: six[0] + _JOINER, found[0]), parted)
     return _SPECIAL.sub(r"\\\1", parted)
 
 
