@@ -197,8 +197,11 @@ class DrawnStep:
 
 
 def drawn_lengths(prompts: TokenCounts, answers: TokenCounts, chance: Random, *, paired: bool) -> tuple[int, int]:
-    """(prompt, answer): the same place in the values of both where they are `paired`, else each drawn by itself."""
-    if paired:
+    """(prompt, answer): the same place in the values of both where they are `paired`, else each drawn by itself.
+
+    Lengths that have no values, or not as many, are no pairs: a class's own beside the workload's paired ones.
+    """
+    if paired and len(prompts.values) == len(answers.values) > 0:
         at = chance.randrange(len(prompts.values))
         return prompts.values[at], answers.values[at]
     return prompts.drawn(chance), answers.drawn(chance)

@@ -11,7 +11,7 @@ from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.memory import memory_fit
 from loadproof.families import FAMILIES
-from loadproof.profiles.mixture import most_of, planned_mixture_of
+from loadproof.profiles.mixture import longest_of, planned_mixture_of
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
 from loadproof.sessions import Mixture, TokenCounts
 
@@ -250,9 +250,5 @@ def tokens_at(counts: TokenDistribution, quantile: float) -> int:
 
 def longest_request_tokens(profile: Profile) -> int | None:
     """Prompt plus answer of the longest request the workload may send; None where a tail has no end."""
-    found = [
-        prompt + most_of(step.output_tokens)
-        for one in planned_mixture_of(profile).classes
-        for step, (prompt, _) in zip(one.steps, one.prompts(most_of, most_of), strict=True)
-    ]
+    found = [whole for one in planned_mixture_of(profile).classes for _, whole in longest_of(one)]
     return None if inf in found else round(max(found))

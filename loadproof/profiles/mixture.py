@@ -47,6 +47,8 @@ def merged(workload: Workload, part: WorkloadClass) -> Workload:
         changed = {"turns": 1, "continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0, **changed}
     elif "turns" in changed:
         changed["steps"] = ()
+        if part.turns == 1:  # nobody thinks after it
+            changed = {"continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0, **changed}
     return workload.model_copy(update={**changed, "classes": ()})
 
 
@@ -76,13 +78,26 @@ def most_of(counts: TokenCounts) -> float:
     return inf if counts.maximum is None else counts.maximum
 
 
-def placed_classes(workload: Workload) -> Iterator[tuple[tuple[str | int, ...], SessionClass]]:
+def placed_classes(workload: Workload, picture_tokens: int = 0) -> Iterator[tuple[tuple[str | int, ...], SessionClass]]:
     """Each class with where the profile writes it."""
-    found = mixture_of(workload).classes
+    found = mixture_of(workload, picture_tokens).classes
     if len(found) > len(workload.classes):
         yield ("workload",), found[0]
     for place, one in enumerate(found[-len(workload.classes) :] if workload.classes else ()):
         yield ("workload", "classes", place), one
+
+
+def longest_of(one: SessionClass) -> list[tuple[float, float]]:
+    """(prompt, prompt with its answer) of each step, at most: infinity where a tail has no end."""
+    found: list[tuple[float, float]] = []
+    for step in one.steps:
+        before = found[step.after[0]][1] if step.after else 0.0
+        prompts, answers = step.input_tokens, step.output_tokens
+        together = most_of(prompts) + most_of(answers)
+        if one.paired_lengths and len(prompts.values) == len(answers.values) > 0:
+            together = max(map(sum, zip(prompts.values, answers.values, strict=True)))
+        found.append((before + step.image_tokens + most_of(prompts), before + step.image_tokens + together))
+    return found
 
 
 def first_above(one: SessionClass, most: float, *, with_answer: bool) -> int | None:
@@ -90,11 +105,8 @@ def first_above(one: SessionClass, most: float, *, with_answer: bool) -> int | N
 
     A tail without end is another finding.
     """
-    for place, (prompt, _) in enumerate(one.prompts(most_of, most_of)):
-        whole = prompt + (most_of(one.steps[place].output_tokens) if with_answer else 0)
-        if most < whole < inf:
-            return place
-    return None
+    lengths = (whole if with_answer else prompt for prompt, whole in longest_of(one))
+    return next((place for place, length in enumerate(lengths) if most < length < inf), None)
 
 
 def _session_class(workload: Workload, name: str, share: float, part: WorkloadClass | None = None) -> SessionClass:

@@ -69,7 +69,7 @@ def test_a_workload_that_check_refuses_is_refused(tmp_path: Path, capsys: pytest
     (tmp_path / "t.csv").write_text("timestamp_s,input_tokens,output_tokens\n0,9000,5\n1,9000,5\n3,9000,5\n")
     code = run(["learn", str(tmp_path / "t.csv"), "--profile", str(copied(tmp_path, "prod"))])
     assert code == ExitCode.BAD_INPUT
-    assert "9000 tokens exceed max_input_tokens 4096" in " ".join(capsys.readouterr().err.split())
+    assert "9,000 tokens exceed max_input_tokens 4,096" in " ".join(capsys.readouterr().err.split())
 
 
 def test_nothing_of_a_prompt_or_an_answer_is_in_any_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

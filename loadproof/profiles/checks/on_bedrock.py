@@ -127,17 +127,12 @@ def longer_than_the_context(subject: Subject) -> Iterator[Found]:
     profile, row = subject.profile, bedrock_row(subject.profile)
     if profile.backend != "bedrock" or row is None:
         return
-    read, written = most_tokens(profile.workload.input_tokens), most_tokens(profile.workload.output_tokens)
+    written = most_tokens(profile.workload.output_tokens)
     if written is not None and written > row.max_output_tokens:
         found = f"answers of {written} tokens, more than {row.model_id} writes"
         yield Found(("workload", "output_tokens"), found, f"write at most {row.max_output_tokens}")
-    if read is None or written is None:
-        return
     context = f"the context of {row.context_tokens:,} of {row.model_id}"
-    if read + written > row.context_tokens and not profile.workload.steps:
-        yield Found(("workload", "input_tokens"), f"{read} + {written} tokens exceed {context}", "shorten it")
-    else:
-        yield from steps_above(profile.workload, row.context_tokens, f"over {context}", with_answer=True)
+    yield from steps_above(profile, row.context_tokens, context, with_answer=True)
 
 
 @rule(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
+from loadproof.profiles.checks.facts import longest_request_limit
 from loadproof.profiles.checks.rule import Found, Subject, rule
-from loadproof.profiles.mixture import first_above, merged, most_of, placed_classes
-from loadproof.profiles.schema import TokenDistribution, Workload, WorkloadStep
+from loadproof.profiles.mixture import first_above, image_tokens_of, longest_of, merged, placed_classes
+from loadproof.profiles.schema import Profile, TokenDistribution, Workload, WorkloadStep
 from loadproof.profiles.tree import Path
 
 _ARRIVALS_MENDS: Final = {
@@ -114,40 +114,42 @@ def _shape(name: str, shape: tuple[float, ...], count: int, *, by_rate: bool) ->
 )
 def request_too_long(subject: Subject) -> Iterator[Found]:
     workload = subject.profile.workload
-    prompt, answer = most_tokens(workload.input_tokens), most_tokens(workload.output_tokens)
-    for side, most in zip(_SIDES, (prompt, answer), strict=True):
+    for side in _SIDES:
         tokens = getattr(workload, side)
-        if most is None and isinstance(tokens, TokenDistribution) and tokens.distribution in ("normal", "lognormal"):
+        if isinstance(tokens, TokenDistribution) and tokens.distribution in ("normal", "lognormal") and not tokens.max:
             yield Found(
                 ("workload", side), "a tail without end: some requests will be refused", "add `max:`", "warning"
             )
-    if not subject.components or prompt is None:
+    if not subject.components:
         return
     main = subject.components[0]
     prompt_limit = getattr(main.component.container.settings, "max_input_tokens", None)
-    if prompt_limit is not None and prompt > prompt_limit and not workload.steps:
-        found = f"prompts of up to {prompt} tokens exceed max_input_tokens {prompt_limit}"
-        yield Found(("workload", "input_tokens"), found, f"shorten them to {prompt_limit}, or raise the setting")
-    elif prompt_limit is not None:
-        yield from steps_above(workload, prompt_limit, f"over max_input_tokens {prompt_limit}", with_answer=False)
-    limit = longest_request_limit(main)
-    if limit is not None and answer is not None and prompt + answer > limit[1] and not workload.steps:
-        found = f"{prompt} prompt and {answer} answer tokens exceed {limit[1]} ({limit[0]})"
-        yield Found(("workload", "output_tokens"), found, "shorten the requests, or raise the limit")
-    elif limit is not None:
-        yield from steps_above(workload, limit[1], f"over {limit[1]:,} ({limit[0]})", with_answer=True)
+    if prompt_limit is not None:
+        yield from steps_above(subject.profile, prompt_limit, f"max_input_tokens {prompt_limit:,}", with_answer=False)
+    if (limit := longest_request_limit(main)) is not None:
+        yield from steps_above(subject.profile, limit[1], f"{limit[1]:,} ({limit[0]})", with_answer=True)
 
 
-def steps_above(workload: Workload, most: int, limit: str, *, with_answer: bool) -> Iterator[Found]:
+def steps_above(profile: Profile, most: int, limit: str, *, with_answer: bool) -> Iterator[Found]:
     """Steps are sent with all before them: of each class the first that is too long, and how long it is."""
-    for path, one in placed_classes(workload):
+    for path, one in placed_classes(profile.workload, image_tokens_of(profile) or 0):
         place = first_above(one, most, with_answer=with_answer)
-        if place is None or (place == 0 and path == ("workload",) and not workload.steps):  # told above
+        if place is None:
             continue
-        prompt, answer = one.prompts(most_of, most_of)[place][0], most_of(one.steps[place].output_tokens)
-        step = one.steps[place]
+        step, (prompt, whole) = one.steps[place], longest_of(one)[place]
+        pictures = f", {step.image_tokens:,} of them of pictures," if step.image_tokens else ""
+        if place == 0 and not step.name:
+            side = "output_tokens" if with_answer else "input_tokens"
+            answer = f"{prompt:,.0f} prompt{pictures} and {whole - prompt:,.0f} answer tokens exceed {limit}"
+            found = answer if with_answer else f"prompts of up to {prompt:,.0f} tokens{pictures} exceed {limit}"
+            shorter = "the requests" if with_answer else f"them to {most:,}"
+            yield Found((*path, side), found, f"shorten {shorter}, or raise the limit")
+            continue
         named = f"step `{step.name}`" if step.name else f"turn {place + 1} of {len(one.steps)}"
-        found = f"{named} has {prompt:,.0f} prompt tokens, with all before it, and {answer:,.0f} of answer: {limit}"
+        found = (
+            f"{named} has {prompt:,.0f} prompt tokens, with all before it{' and pictures' if pictures else ''}, and "
+            f"{whole - prompt:,.0f} of answer: over {limit}"
+        )
         field = "steps" if step.name else "turns"
         fewer = f"at most {place:,}, shorter turns" if place and not step.name else "shorten it"
         yield Found((*path, field), found, f"{fewer}, or raise the limit")
@@ -160,12 +162,12 @@ def steps_above(workload: Workload, most: int, limit: str, *, with_answer: bool)
     mend="Lower shared_prefix_tokens below the shortest prompt.",
 )
 def shared_prefix(subject: Subject) -> Iterator[Found]:
-    workload = subject.profile.workload
-    tokens = workload.input_tokens
-    shortest = tokens if isinstance(tokens, int) else int(tokens.mean or tokens.min)
-    if workload.shared_prefix_tokens > shortest:
-        found = f"{workload.shared_prefix_tokens} shared tokens exceed prompts of {shortest}"
-        yield Found(("workload", "shared_prefix_tokens"), found, f"lower it to at most {shortest}")
+    for path, one in placed_classes(subject.profile.workload):
+        first = one.steps[0].input_tokens
+        shortest = int(first.mean or first.minimum)
+        if one.shared_prefix_tokens > shortest:
+            found = f"{one.shared_prefix_tokens} shared tokens exceed prompts of {shortest}"
+            yield Found((*path, "shared_prefix_tokens"), found, f"lower it to at most {shortest}")
 
 
 @rule(
@@ -194,15 +196,23 @@ def workload_parts(subject: Subject) -> Iterator[Found]:
         found = "a dataset is what all requests are: classes and steps go with made prompts"
         yield Found(("workload", "dataset"), found, "delete it, or the classes and steps")
     if workload.paired_lengths:
-        counts = [len(getattr(one, "values", ())) for one in (workload.input_tokens, workload.output_tokens)]
-        if not counts[0] or counts[0] != counts[1]:
-            found = (
-                f"lengths are paired value by value, and there are {counts[0]} of prompts and {counts[1]} of answers"
-            )
-            yield Found(("workload", "paired_lengths"), found, "give both as many empirical values, or delete it")
+        yield from _pairs(("workload",), workload)
+    for place, one in enumerate(workload.classes):
+        if one.paired_lengths:
+            yield from _pairs(("workload", "classes", place), merged(workload, one))
     if workload.dataset is not None and workload.shared_prefix_tokens:
         found = "a shared prefix goes with made prompts, not with a dataset"
         yield Found(("workload", "shared_prefix_tokens"), found, "delete one of them")
+
+
+def _pairs(path: Path, workload: Workload) -> Iterator[Found]:
+    """Paired lengths need as many values of the one as of the other."""
+    sides = [workload, *workload.steps]
+    counts = [[len(getattr(getattr(one, side), "values", ())) for side in _SIDES] for one in sides]
+    if not any(prompts == answers > 0 for prompts, answers in counts):
+        prompts, answers = counts[0]
+        found = f"lengths are paired value by value, and there are {prompts} of prompts and {answers} of answers"
+        yield Found((*path, "paired_lengths"), found, "give both as many empirical values, or delete it")
 
 
 def _sessions(path: Path, workload: Workload) -> Iterator[Found]:
