@@ -110,7 +110,13 @@ class PlannedWorkload:
                 (middle, most) if mixture.in_flight(sessions, tried.e2e_ms / 1000) >= middle else (least, middle)
             )
         found = level(least)
-        return found and replace(found, concurrency=sessions)
+        if found is None:
+            return None
+        # A whole number in flight stands for the fraction that there is, between it and the next.
+        rate = mixture.requests_per_s(sessions, found.e2e_ms / 1000)
+        rate = min(rate, found.requests_per_s * (least + 1) / least)
+        tokens = rate * self.output_tokens
+        return replace(found, concurrency=sessions, requests_per_s=rate, output_tokens_per_s=tokens)
 
     def kept_share(self, deployment: PlannedDeployment, concurrency: int) -> float:
         """The share of the history that a turn still finds in the cache of the copy that it comes to.

@@ -133,3 +133,14 @@ def test_one_turn_is_a_request_as_before(tmp_path: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("turns: 6", "turns: 1"), encoding="utf-8")
     plan = make_plan(load_profile(file))
     assert (plan.input_tokens, plan.grade, plan.workload.history_tokens) == (3_072, "A", 0)
+
+
+@pytest.mark.parametrize("sessions", [1, 2, 4])
+def test_sessions_that_pause_send_as_often_as_little_says(tmp_path: Path, sessions: int) -> None:
+    """Six answers one after another and five times 20 s between them: less than one request in flight is less work."""
+    profile = chat(tmp_path)
+    pausing = profile.model_copy(update={"workload": profile.workload.model_copy(update={"think_time_s": 20.0})})
+    level = planned_workload(pausing).by_formula.level(planned_deployment(pausing), sessions)
+    assert level is not None
+    takes_s = 6 * level.e2e_ms / 1000 + 5 * 20
+    assert level.output_tokens_per_s == pytest.approx(sessions * 6 * 256 / takes_s)
