@@ -19,9 +19,10 @@ class Session:
     __slots__ = (
         "_block_tokens",
         "_blocks",
-        "_ended_ms",
+        "_later",
         "_prefix",
         "_second_ms",
+        "_waits_for",
         "broken",
         "in_flight",
         "left",
@@ -47,7 +48,11 @@ class Session:
             -(part + 1) * _MOST_BLOCKS, -(part + 1) * _MOST_BLOCKS + _whole(prefix_tokens, block_tokens)
         )
         self._blocks: dict[int, list[int]] = {}
-        self._ended_ms: dict[int, float] = {}
+        self._later: list[list[int]] = [[] for _ in steps]  # who waits for each step
+        for place, step in enumerate(steps):
+            for before in set(step.after):
+                self._later[before].append(place)
+        self._waits_for = [len(set(step.after)) for step in steps]
 
     @property
     def over(self) -> bool:
@@ -66,12 +71,12 @@ class Session:
         self.left -= 1
         if self.broken:
             return []
-        self._ended_ms[place] = now_ms
-        return [
-            (now_ms + self._second_ms * step.pause_s, later)
-            for later, step in enumerate(self.steps)
-            if place in step.after and all(before in self._ended_ms for before in step.after)
-        ]
+        due = []
+        for later in self._later[place]:
+            self._waits_for[later] -= 1
+            if not self._waits_for[later]:
+                due.append((now_ms + self._second_ms * self.steps[later].pause_s, later))
+        return due
 
     def broke(self, *, in_flight: bool) -> None:
         """One of its steps got no answer: nobody goes on; what is under way ends. `in_flight`: that step was."""
