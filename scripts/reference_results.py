@@ -44,9 +44,10 @@ Other results: [`loadproof run`](run.md) writes a line an item, [the buffer](buf
 `loadproof plan --format json` a plan, `loadproof check --format json` [problems](checks.md#formats).
 
 Each line of `observed.jsonl` has `schema_version`, `at_ns` and `kind`: `deployed` (`image`, `instance_type`,
-`image_digest`, `endpoint_config`, `clock_speed`, `poll_s`), `copies` (`current`, `desired`, `status`; at each change),
-`activity` (`id`, `start_ns`, `end_ns`, `status`, `description`: of Application Auto Scaling), `metric` (`name`,
-`statistic`, `period_s`, `value`: of CloudWatch) or `problem` (`what`, `message`: what could not be read).
+`image_digest`, `endpoint_config`, `endpoint_arn`, `clock_speed`, `poll_s`), `copies` (`current`, `desired`,
+`status`; at each change), `activity` (`id`, `start_ns`, `end_ns`, `status`, `description`: of Application Auto
+Scaling), `metric` (`name`, `statistic`, `period_s`, `value`: of CloudWatch) or `problem` (`what`, `message`: what
+could not be read).
 """
 _FILES: Final[tuple[tuple[str, type, tuple[type, ...]], ...]] = (
     ("plan.json", RunPlan, (ProfileBrief,)),

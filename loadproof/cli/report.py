@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from loadproof.bench.evidence.document import mismatches
+from loadproof.bench.evidence.measured import measured_by
 from loadproof.bench.evidence.standing import standing_of, stored_run
+from loadproof.bench.evidence.store import StoredRun
 from loadproof.bench.judging import shown_again
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
@@ -16,6 +18,7 @@ from loadproof.cli.printing import say
 from loadproof.cli.profile_names import option
 from loadproof.cli.signers import SignersFile, signers_here
 from loadproof.errors import ExitCode
+from loadproof.profiles import load_profile
 
 Wanted = Literal["gate", "person", "anybody"]
 
@@ -58,7 +61,9 @@ def verify(
     code, listed = ExitCode.OK, signers_here(signers)
     for folder in run:
         found = mismatches(folder, profile)
-        standing = standing_of(stored_run(folder), listed)
+        stored = stored_run(folder)
+        found += _elsewhere(stored, profile)
+        standing = standing_of(stored, listed)
         claimed = standing.by == "claimed"
         if standing.broken or (claimed and signed_by == "person") or (signed_by == "gate" and standing.by != "gate"):
             found.append(standing.words)
@@ -66,3 +71,11 @@ def verify(
         say(*(f"{folder}: {problem}" for problem in found or [f"{fits}; {standing.words}"]))
         code = ExitCode.MISSED if found else code
     return code
+
+
+def _elsewhere(run: StoredRun, profile: Path | None) -> tuple[str, ...]:
+    """How what was measured is not what its profile deploys, where that can be found."""
+    file = profile or Path(str(run.profile.get("file") or ""))
+    if not run.profile or not file.is_file():
+        return ()
+    return tuple(f"{file}: {one}" for one in measured_by(run, load_profile(file), file).differs)

@@ -26,7 +26,7 @@ def evidence_of(
         return EvidenceState("none")
     newest_first = sorted(own or claimed, key=lambda run: (run.created_utc, run.run_id), reverse=True)
     if not own:
-        return EvidenceState("claimed", newest_first[0])
+        return EvidenceState("claimed", newest_first[0], newest_first[0].elsewhere)
     if profile is None:
         return EvidenceState("stale", newest_first[0])
     own_hash = profile_hash(profile)

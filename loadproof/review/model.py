@@ -151,14 +151,16 @@ class MeasuredRun:
     link: str = ""
     signed_by: SignedBy = "claimed"
     signer: str = ""  # as BASE's signers.yaml names it; empty: claimed
-    proves: bool = True  # False: nobody signed it whose word this profile takes
+    proves: bool = True  # False: nobody signed it whose word this profile takes, or it measured something else
+    elsewhere: tuple[str, ...] = ()  # how what it measured is not what this profile deploys
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceState:
     """The newest run of the profile: `current` if its hash is the head's, else `stale` with what changed since.
 
-    `claimed`: there are only runs that prove nothing, since nobody signed them whose word counts.
+    `claimed`: there are only runs that prove nothing, since nobody signed them whose word counts, or since they
+    measured something else: then `changed_since` says what.
     """
 
     state: Literal["current", "stale", "claimed", "none"]

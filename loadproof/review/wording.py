@@ -263,7 +263,8 @@ def evidence(profile: ProfileDocument) -> str:
     what = f"Run {run['run_id']} of {run['created_utc']}: {run['verdict']}, {who}"
     what += f" ({run['signer']})" if run["signer"] else ""
     if found["state"] == "claimed":
-        return f"{what}. It proves nothing here: nobody signed it whose word this profile takes."
+        why = "; ".join(found["changed_since"]) or "nobody signed it whose word this profile takes"
+        return f"{what}. It proves nothing here: {why}."
     if found["state"] == "current":
         return f"{what}. It measured exactly this profile."
     since = few(found["changed_since"], 5) or "the profile"

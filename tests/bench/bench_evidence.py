@@ -28,6 +28,7 @@ objectives: {at_concurrency: 4, ttft_p95_ms: 500, error_rate_max: 0.01}
 workload: {input_tokens: 10, output_tokens: 2}
 benchmark: {concurrency: [4], requests_per_level: 80, warmup_requests: 1, seed: 5}
 """
+TARGET = Target("sagemaker", "loadproof-dev-chat", "tgi", component="loadproof-dev-chat-main", region="eu-central-1")
 
 
 def profile_tree(root: Path) -> Path:
@@ -55,7 +56,7 @@ def run_of_profile(
     folder.mkdir(parents=True)
     profile = load_profile(file)
     spec = BenchmarkSpec(
-        target=Target("sagemaker", "loadproof-dev-chat", "tgi", component="loadproof-dev-chat-main", region="x"),
+        target=TARGET,
         workload=workload_of(profile, file.parent),
         concurrency=tuple(profile.benchmark.concurrency),
         requests_per_level=requests,

@@ -242,7 +242,7 @@ def test_a_run_from_the_future_proves_nothing(run: Path, chat: Path) -> None:
 
 def test_what_a_local_cloud_answered_is_no_measurement(tmp_path: Path, chat: Path) -> None:
     """The twin's figures are predicted, so no review shows them as measured, and no profile is proven by them."""
-    target = Target("sagemaker", "loadproof-dev-chat", "tgi", local_cloud="twin")
+    target = Target("sagemaker", "loadproof-dev-chat", "tgi", component="loadproof-dev-chat-main", local_cloud="twin")
     run_of_profile(tmp_path / "runs" / "a", chat, target=target, created=NOW)
     assert stored_runs(tmp_path / "runs") == () and len(stored_runs(tmp_path / "runs", local_cloud=True)) == 1
     runs = read_stored(places_of([tmp_path / "runs"]))

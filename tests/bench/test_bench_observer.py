@@ -67,7 +67,7 @@ class Cloud:
         }
 
     def describe_endpoint(self, **_: str) -> Mapping[str, Any]:
-        return {"EndpointConfigName": "config"}
+        return {"EndpointConfigName": "config", "EndpointArn": "arn:aws:sagemaker:eu-west-1:123456789012:endpoint/e"}
 
     def describe_endpoint_config(self, **_: str) -> Mapping[str, Any]:
         return {"ProductionVariants": [{"InstanceType": "ml.g5.2xlarge"}]}
@@ -129,9 +129,10 @@ def test_what_may_not_be_read_is_said_once() -> None:
 
 
 def test_what_runs_is_noted() -> None:
-    """Image of the component, instance type of the endpoint's configuration, and which that is."""
+    """Image of the component, the endpoint's ARN, instance type of its configuration, and which that is."""
     rows = watched(Cloud([(1, 1)]), lambda watcher: watcher.deployed())
-    assert deployed_of(rows) == Deployed("tgi:3.3", "ml.g5.2xlarge", endpoint_config="config")
+    arn = "arn:aws:sagemaker:eu-west-1:123456789012:endpoint/e"
+    assert deployed_of(rows) == Deployed("tgi:3.3", "ml.g5.2xlarge", endpoint_config="config", endpoint_arn=arn)
 
 
 def test_a_scale_out_takes_from_wanted_to_there() -> None:

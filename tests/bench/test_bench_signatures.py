@@ -539,6 +539,36 @@ def test_a_claimed_run_does_not_unseat_a_signed_one(world: World) -> None:
     assert proof.holds and proof.run is runs[1]
 
 
+def test_a_signed_run_of_another_endpoint_proves_nothing(world: World) -> None:
+    """The gate signed it, and what it measured is not the profile's."""
+    tree = TreeProfile(world.profile, "dev", "chat", load_profile(world.profile))
+    run = stored_run(world.run("other-endpoint"))
+    proof = proof_of(tree, [run], NOW + timedelta(days=1), None, signers=world.signers)
+    assert standing_of(run, world.signers).by == "gate"
+    assert "measured endpoint `loadproof-dev-other`, the profile's is `loadproof-dev-chat`" in proof.problems
+
+
+def test_a_newer_run_whose_signature_was_taken_away_is_named(world: World, tmp_path: Path) -> None:
+    """The signed PASS before it still decides, but not without a word."""
+    tree = TreeProfile(world.profile, "dev", "chat", load_profile(world.profile))
+    newer = copied(world, "b", tmp_path)
+    (newer / SIGNATURE).unlink()
+    runs = [stored_run(newer), stored_run(world.run("a"))]
+    proof = proof_of(tree, runs, NOW + timedelta(days=1), None, signers=world.signers)
+    assert proof.run is runs[1] and proof.notes[-1].endswith("(claimed: it has no signature)")
+
+
+def test_of_a_damaged_plan_the_signature_says_whose_run_it_was(world: World, tmp_path: Path) -> None:
+    """The plan names another environment now; what was signed names dev/chat."""
+    tree = TreeProfile(world.profile, "dev", "chat", load_profile(world.profile))
+    newer = copied(world, "b", tmp_path)
+    plan = newer / "plan.json"
+    plan.write_bytes(plan.read_bytes().replace(b'"dev"', b'"devx"'))
+    runs = [stored_run(newer), stored_run(world.run("a"))]
+    proof = proof_of(tree, runs, NOW + timedelta(days=1), None, signers=world.signers)
+    assert proof.run is runs[1] and proof.notes[-1].startswith(f"passed over, though no older: {newer}")
+
+
 def test_a_profile_may_take_the_gates_word_alone(world: World) -> None:
     """A person's run proves a profile that takes any listed key, and not one that asks for the gate's."""
     profile = load_profile(world.profile)

@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from bench_evidence import TARGET, run_of_profile
 from bench_summaries import whole
 from review_repository import Project
 
 from loadproof.cli.main import run
+from loadproof.profiles import load_profile
 
 REPOSITORY = Path(__file__).parents[2]
 LOOSER = {"at_concurrency": 4, "e2e_p95_ms": 4000, "error_rate_max": 0.01}
@@ -268,6 +271,24 @@ def test_evidence_of_the_head_is_found(project: Project, capsys: pytest.CaptureF
     (profile_review,) = json.loads(capsys.readouterr().out)["profiles"]
     assert profile_review["evidence"]["state"] == "stale"
     assert folder in json.dumps(profile_review["evidence"])
+
+
+def test_a_run_of_another_region_proves_nothing_of_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is of exactly the head's profile, and the review says what it measured instead."""
+    made = Project(tmp_path / "repository", own_code=False, dev=("chat",))
+    monkeypatch.chdir(made.root)
+    made.profile("dev/chat", copies=MORE_COPIES, endpoint=MORE_INSTANCES)
+    file = made.root / "deploy_profiles" / "dev" / "chat.yaml"
+    at = load_profile(file).objectives.at_concurrency
+    elsewhere = replace(TARGET, region="ap-south-1")
+    run_of_profile(made.root / "runs" / "r1", file, target=elsewhere, concurrency=(at,))
+    run(["review", "main", "--format", "json"])
+    (profile,) = json.loads(capsys.readouterr().out)["profiles"]
+    assert profile["evidence"]["state"] == "claimed"
+    (said,) = profile["evidence"]["changed_since"]
+    assert said.startswith("measured in ap-south-1, the profile's environment is in ")
 
 
 def test_a_folder_of_profiles_is_synthesized_by_this_installation(

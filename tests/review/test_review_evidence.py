@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from review_profiles import profile
@@ -74,3 +75,9 @@ def test_what_was_acknowledged_leaves_evidence_valid() -> None:
 
 def test_a_refused_profile_leaves_its_run_stale() -> None:
     assert state(run(), head=None) == ("stale", "r1", ())
+
+
+def test_a_run_that_measured_something_else_proves_nothing_and_says_what() -> None:
+    """It is of exactly this profile, and of another region."""
+    elsewhere = ("measured in ap-south-1, the profile's environment is in eu-central-1",)
+    assert state(replace(run(), proves=False, elsewhere=elsewhere)) == ("claimed", "r1", elsewhere)

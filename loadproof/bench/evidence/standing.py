@@ -13,7 +13,7 @@ from loadproof.bench.evidence.document import misfits
 from loadproof.bench.evidence.keys import SigningKey, is_signed
 from loadproof.bench.evidence.places import SIGNATURE, FolderPlace
 from loadproof.bench.evidence.statement import Envelope, Signature, differences, read_envelope, statement_of
-from loadproof.bench.evidence.store import StoredRun, part_of, read_run_of
+from loadproof.bench.evidence.store import Row, StoredRun, part_of, read_run_of
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.profiles import Profile
 from loadproof.profiles.signers import FILE_NAME, Signer, Signers
@@ -75,6 +75,15 @@ def proves(standing: Standing, profile: Profile, signers: Signers | None) -> boo
     if profile.benchmark.evidence_from == "gate":
         return standing.by == "gate"
     return standing.by != "claimed" or (signers is None and not standing.broken)
+
+
+def said_of(run: StoredRun) -> Row:
+    """The predicate in a run's signature as it stands there, whoever signed it; empty where there is none."""
+    try:
+        said = orjson.loads(read_envelope(run.signature).payload) if run.signature is not None else {}
+    except (InputError, orjson.JSONDecodeError):
+        return {}
+    return part_of(said, "predicate") if isinstance(said, dict) else {}
 
 
 def stored_run(folder: Path) -> StoredRun:

@@ -10,8 +10,9 @@ from typing import Literal
 
 import orjson
 
-from loadproof.bench.evidence.standing import proves, standing_of
-from loadproof.bench.evidence.store import StoredRun, measured_run, part_of
+from loadproof.bench.evidence.measured import measured_by
+from loadproof.bench.evidence.standing import Standing, proves, said_of, standing_of
+from loadproof.bench.evidence.store import Row, StoredRun, measured_run, part_of
 from loadproof.bench.from_profile import judged_at, objectives_of, workload_of
 from loadproof.bench.objectives import ERROR_RATE
 from loadproof.profiles import Profile, profile_hash
@@ -20,6 +21,7 @@ from loadproof.review.evidence import evidence_of
 from loadproof.review.wording import other_traffic
 
 _CLOCKS_DIFFER = timedelta(minutes=10)  # between the machine that measured and this one
+_MOST_NAMED = 5  # runs that were passed over
 State = Literal["current", "stale", "no profile", "unknown"]
 
 
@@ -44,11 +46,15 @@ class EvidenceStatus:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a profile's objectives are proven, by which run, and else why not."""
+    """Whether a profile's objectives are proven, by which run, and else why not.
+
+    `notes`: what is not known of the run, and newer runs of the profile that were passed over.
+    """
 
     profile: TreeProfile
     run: StoredRun | None
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -82,10 +88,11 @@ def proof_of(
     if profile.profile is None:
         return Proof(profile, None, ("refused by the checks: loadproof check says why",))
     own = [run for run in runs if _is_of(run, profile) and not run.problem]
+    rest = profile, runs, signers
     counted = [run for run in own if local_cloud or run.local_cloud is None]
     if not counted:
-        aside = f"; {len(own)} against a local cloud (--local-cloud counts them)" if own else ""
-        return Proof(profile, None, (f"no run{aside}",))
+        local = f"; {len(own)} against a local cloud (--local-cloud counts them)" if own else ""
+        return Proof(profile, None, (f"no run{local}",), _passed_over(None, *rest))
     own_hash = profile_hash(profile.profile)
     of_this = [run for run in counted if run.profile.get("sha256") == own_hash]
     current = next((run for run in of_this if proves(standing_of(run, signers), profile.profile, signers)), None)
@@ -96,15 +103,46 @@ def proof_of(
     if current is None:
         since = status_of(counted[0], [profile]).since
         said = f"stale: changed since the run: {', '.join(since)}"
-        return Proof(profile, counted[0], (f"{said}.{other_traffic(since)}" if other_traffic(since) else said,))
+        said = f"{said}.{other_traffic(since)}" if other_traffic(since) else said
+        return Proof(profile, counted[0], (said,), _passed_over(counted[0], *rest))
     problems = [] if current.verdict == "PASS" else [f"the verdict is {current.verdict}"]
     problems += current.misfits
     problems += judged_otherwise(current, profile.profile, profile.file)
+    measured = measured_by(current, profile.profile, profile.file)
+    problems += measured.differs
     if (age := age_of(current, now)) is not None and age < -_CLOCKS_DIFFER:
         problems.append(f"begun on {current.created_utc}, which is still to come")
     elif age is not None and most is not None and age > most:
         problems.append(f"{in_days(age)} old, at most {in_days(most)} are wanted")
-    return Proof(profile, current, tuple(problems))
+    return Proof(profile, current, tuple(problems), (*measured.unknown, *_passed_over(current, *rest)))
+
+
+def _passed_over(
+    decides: StoredRun | None, profile: TreeProfile, runs: Sequence[StoredRun], signers: Signers | None
+) -> tuple[str, ...]:
+    """Runs of this profile, newer than the one that decides, that do not count: they are damaged, or not signed.
+
+    Else whoever damages a FAIL, or takes its signature away, would bring the PASS before it back without a word.
+    """
+    found = []
+    for run in runs:
+        said = said_of(run)
+        began = str(part_of(said, "window").get("began_utc") or run.created_utc)
+        if run is decides or (decides is not None and "" < began < decides.created_utc):
+            continue
+        if not any(_names(named, profile) for named in (run.profile, part_of(said, "profile"))):
+            continue
+        standing = standing_of(run, signers)
+        if run.problem or standing.broken or (_is_claimed_of(run, profile, standing) and signers is not None):
+            why = run.problem or standing.words
+            found.append(f"passed over, though no older: {run.where}, {run.verdict} ({why})")
+    more = (f"passed over, though no older: {len(found) - _MOST_NAMED} more runs",) if len(found) > _MOST_NAMED else ()
+    return (*found[:_MOST_NAMED], *more)
+
+
+def _is_claimed_of(run: StoredRun, profile: TreeProfile, standing: Standing) -> bool:
+    own = profile.profile is not None and run.profile.get("sha256") == profile_hash(profile.profile)
+    return own and standing.by == "claimed" and run.local_cloud is None
 
 
 def judged_otherwise(run: StoredRun, profile: Profile, file: Path) -> list[str]:
@@ -156,4 +194,8 @@ def in_days(age: timedelta) -> str:
 
 
 def _is_of(run: StoredRun, profile: TreeProfile) -> bool:
-    return run.profile.get("name") == profile.name and run.profile.get("environment") == profile.environment
+    return _names(run.profile, profile)
+
+
+def _names(named: Row, profile: TreeProfile) -> bool:
+    return named.get("name") == profile.name and named.get("environment") == profile.environment

@@ -101,6 +101,8 @@ class Deployed:
     """what AWS resolved the image to: `…@sha256:…`"""
     endpoint_config: str | None = field(default=None, metadata=ABSENT)
     """name of the endpoint's configuration"""
+    endpoint_arn: str | None = field(default=None, metadata=ABSENT)
+    """of the endpoint: it names region and account"""
 
 
 @dataclass(frozen=True, slots=True)

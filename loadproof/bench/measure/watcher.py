@@ -75,8 +75,12 @@ class Watcher:
             return
         container = found.get("Specification", {}).get("Container", {})
         deployed = container.get("DeployedImage", {})
-        config, kinds = self._asked("instance type", self._configuration) or (None, None)
-        resolved = {"image_digest": deployed.get("ResolvedImage"), "endpoint_config": config}
+        arn, config, kinds = self._asked("instance type", self._configuration) or (None, None, None)
+        resolved = {
+            "image_digest": deployed.get("ResolvedImage"),
+            "endpoint_config": config,
+            "endpoint_arn": arn,
+        }
         self._say(
             "deployed",
             image=deployed.get("SpecifiedImage") or container.get("Image"),
@@ -113,13 +117,13 @@ class Watcher:
         self._clock_speed = float(headers.get(SPEED_HEADER, 1.0))
         return found
 
-    def _configuration(self) -> tuple[str, str | None]:
-        """Its name, and the instance types in it."""
+    def _configuration(self) -> tuple[str | None, str, str | None]:
+        """The endpoint's ARN, its configuration's name, and the instance types in that."""
         client = self._clients("sagemaker")
         endpoint = client.describe_endpoint(EndpointName=self._target.endpoint)
         config = client.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
         kinds = {variant.get("InstanceType") for variant in config["ProductionVariants"]} - {None}
-        return endpoint["EndpointConfigName"], ", ".join(sorted(kinds)) or None
+        return endpoint.get("EndpointArn"), endpoint["EndpointConfigName"], ", ".join(sorted(kinds)) or None
 
     def _activities(self) -> list[Row]:
         answer = self._clients("application-autoscaling").describe_scaling_activities(

@@ -138,6 +138,7 @@ def print_proofs(proofs: Sequence[Proof], signers: Signers | None, now: datetime
         else:
             by = f" ({proof.run.where})" if proof.run else ""
             say(*(f"{proof.profile.file}: not proven: {problem}{by}" for problem in proof.problems))
+        say(*(f"{proof.profile.file}: note: {note}" for note in proof.notes))
     short = sum(not proof.holds for proof in proofs)
     say(f"{len(proofs) - short} of {len(proofs)} profiles proven")
 
@@ -188,6 +189,7 @@ def proof_document(proof: Proof, now: datetime) -> dict[str, object]:
         "profile": proof.profile.name,
         "proven": proof.holds,
         "problems": list(proof.problems),
+        "notes": list(proof.notes),
         "run": None if proof.run is None else _run_of_proof(proof.run, now),
     }
 

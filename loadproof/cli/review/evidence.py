@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
+from loadproof.bench.evidence.measured import measured_by
 from loadproof.bench.evidence.standing import proves, standing_of
 from loadproof.bench.evidence.status import judged_otherwise
 from loadproof.bench.evidence.store import (
@@ -25,6 +27,8 @@ from loadproof.review.model import MeasuredRun, Pair
 from loadproof.sides.pairs import HEAD
 from loadproof.sides.tree import PROFILES, CommitSource, Tree
 
+Profiles: TypeAlias = Mapping[tuple[str, str, str], tuple[Profile, Path]]  # by environment, name and hash
+
 
 def runs_for(
     base: Tree, head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Path
@@ -34,7 +38,8 @@ def runs_for(
     A run of just what the head has, and judged by less than that asks, is left out: it proves nothing of it. Whose
     signatures count stands in BASE: a change cannot list its own author.
     """
-    reading = Reading(_judge(head, pairs, work / HEAD), _signed(signers_in(base), pairs))
+    of_head = _of_head(head, pairs, work / HEAD)
+    reading = Reading(_judge(of_head), _signed(signers_in(base), pairs, of_head))
     if places:
         return tuple(run for place in places for run in reading.runs(place))
     root = head.source.folder
@@ -66,8 +71,9 @@ def signers_in(tree: Tree) -> Signers | None:
     return signers_of(content, f"{tree.label}: {path}")
 
 
-def _signed(signers: Signers | None, pairs: Sequence[Pair]) -> Callable[[StoredRun], MeasuredRun]:
-    """Each run with its standing. A profile takes the gate's word alone where either side says so."""
+def _signed(signers: Signers | None, pairs: Sequence[Pair], of_head: Profiles) -> Callable[[StoredRun], MeasuredRun]:
+    """Each run with its standing. A profile takes the gate's word alone where either side says so, and a run that
+    measured something else than the head deploys proves nothing of it."""
     asking: dict[tuple[str, str], list[Profile]] = {}
     for pair in pairs:
         sides = [side.profile for side in (pair.before, pair.after) if side is not None and side.profile is not None]
@@ -78,14 +84,17 @@ def _signed(signers: Signers | None, pairs: Sequence[Pair]) -> Callable[[StoredR
         sides = asking.get((found.environment_name or "", found.profile_name), [])
         known = standing.by != "claimed" or (signers is None and not standing.broken)
         proven = known and all(proves(standing, profile, signers) for profile in sides)
-        return replace(found, signed_by=standing.by, signer=standing.signer, proves=proven)
+        key = _key(run)
+        elsewhere = measured_by(run, *of_head[key]).differs if key in of_head else ()
+        found = replace(found, signed_by=standing.by, signer=standing.signer)
+        return replace(found, proves=proven and not elsewhere, elsewhere=elsewhere if proven else ())
 
     return measured
 
 
-def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun], bool]:
-    """False for a run that `evidence check` refuses for how it was judged. `root`: where the head is laid out."""
-    of_head = {
+def _of_head(head: Tree, pairs: Sequence[Pair], root: Path) -> Profiles:
+    """The head's profiles. `root`: where the head is laid out."""
+    return {
         (pair.environment_name, pair.name, profile_hash(side.profile)): (
             side.profile,
             root / side.file.removeprefix(head.folder),
@@ -94,8 +103,16 @@ def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun
         if (side := pair.after) is not None and side.profile is not None
     }
 
+
+def _key(run: StoredRun) -> tuple[str, str, str]:
+    return str(run.profile.get("environment")), str(run.profile.get("name")), str(run.profile.get("sha256"))
+
+
+def _judge(of_head: Profiles) -> Callable[[StoredRun], bool]:
+    """False for a run that `evidence check` refuses for how it was judged."""
+
     def counts(run: StoredRun) -> bool:
-        key = (str(run.profile.get("environment")), str(run.profile.get("name")), str(run.profile.get("sha256")))
+        key = _key(run)
         return key not in of_head or not judged_otherwise(run, *of_head[key])
 
     return counts

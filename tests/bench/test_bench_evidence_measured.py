@@ -1,0 +1,192 @@
+"""Evidence proves a profile only where what was measured is what the profile deploys."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_evidence import TARGET, profile_tree, run_of_profile
+
+from loadproof.bench.evidence.measured import Measured, measured_by
+from loadproof.bench.evidence.places import places_of
+from loadproof.bench.evidence.standing import stored_run
+from loadproof.bench.evidence.status import Proof, TreeProfile, proof_of
+from loadproof.bench.evidence.store import read_stored
+from loadproof.bench.from_profile import workload_of
+from loadproof.bench.measure.scaling import Deployed
+from loadproof.bench.spec import ProfileRef
+from loadproof.cli.main import run as loadproof
+from loadproof.profiles import Profile, load_profile, profile_hash
+
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+ARN = "arn:aws:sagemaker:eu-central-1:{}:endpoint/loadproof-dev-chat"
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    return profile_tree(tmp_path)
+
+
+def measured(folder: Path, chat: Path, arn: str | None = ARN.format(123456789012), **target: Any) -> Measured:
+    """What is said of a run whose target was changed so; `arn` as the watcher noted it."""
+    run = stored_run(run_of_profile(folder, chat, target=replace(TARGET, **target)))
+    assert run.summary is not None
+    return measured_by(replace(run, summary=replace(run.summary, deployed=Deployed(endpoint_arn=arn))), *tree(chat))
+
+
+def tree(chat: Path) -> tuple[Profile, Path]:
+    return load_profile(chat), chat
+
+
+def proof(chat: Path, runs: Path) -> Proof:
+    profile = TreeProfile(chat, "dev", "chat", load_profile(chat))
+    return proof_of(profile, read_stored(places_of([runs])), NOW, None)
+
+
+def test_a_run_of_the_profiles_own_endpoint_differs_in_nothing(tmp_path: Path, chat: Path) -> None:
+    """Endpoint, component, region and account are those of deploy_profiles/dev."""
+    assert measured(tmp_path / "a", chat) == Measured()
+
+
+def test_a_private_address_of_the_runtime_makes_no_other_endpoint(tmp_path: Path, chat: Path) -> None:
+    """A VPC endpoint is asked for the same names."""
+    assert measured(tmp_path / "a", chat, endpoint_url="https://vpce-1.runtime.example") == Measured()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"endpoint": "somebody-elses-fast-endpoint"},
+            "measured endpoint `somebody-elses-fast-endpoint`, the profile's is `loadproof-dev-chat`",
+        ),
+        (
+            {"component": "loadproof-dev-chat-other"},
+            "measured inference component `loadproof-dev-chat-other`, the profile's is `loadproof-dev-chat-main`",
+        ),
+        (
+            {"kind": "openai", "endpoint": "http://127.0.0.1:9"},
+            "measured endpoint `http://127.0.0.1:9`, the profile's is `loadproof-dev-chat`",
+        ),
+        (
+            {"kind": "bedrock", "endpoint": "anthropic.claude"},
+            "measured endpoint `anthropic.claude`, the profile's is `loadproof-dev-chat`",
+        ),
+    ],
+)
+def test_what_else_was_measured_is_named(tmp_path: Path, chat: Path, changed: dict[str, Any], said: str) -> None:
+    """Another endpoint, model or server than the profile's proves nothing of it."""
+    assert measured(tmp_path / "a", chat, **changed).differs == (said,)
+
+
+def test_another_region_is_named(tmp_path: Path, chat: Path) -> None:
+    """The environment is in eu-central-1."""
+    found = measured(tmp_path / "a", chat, arn=None, region="ap-south-1")
+    assert found.differs == ("measured in ap-south-1, the profile's environment is in eu-central-1",)
+
+
+def test_another_account_is_named(tmp_path: Path, chat: Path) -> None:
+    """The environment is 123456789012, the endpoint's ARN names another."""
+    found = measured(tmp_path / "a", chat, ARN.format(999999999999))
+    assert found.differs == ("measured in account 999999999999, the profile's environment is 123456789012",)
+
+
+def test_an_older_run_knows_no_account_and_proves_as_before(tmp_path: Path, chat: Path) -> None:
+    """It is said to be not known, and nothing differs."""
+    found = measured(tmp_path / "a", chat, arn=None)
+    assert found == Measured((), ("in which account was measured is not known: the run does not say",))
+
+
+def test_a_local_clouds_account_is_its_own(tmp_path: Path, chat: Path) -> None:
+    """It stands for any."""
+    assert measured(tmp_path / "a", chat, ARN.format(999999999999), local_cloud="twin") == Measured()
+
+
+def test_a_run_with_env_is_held_to_that_environment(tmp_path: Path, chat: Path) -> None:
+    """dev/chat was deployed to staging, in ap-south-1, with --env staging."""
+    staging = tmp_path / "deploy_profiles" / "staging"
+    staging.mkdir()
+    (staging / "environment.yaml").write_text('account: "999999999999"\nregion: ap-south-1\n')
+    ref = ProfileRef("chat", str(chat), profile_hash(load_profile(chat)), "staging")
+    name = "loadproof-staging-chat"
+    target = replace(TARGET, endpoint=name, component=f"{name}-main", region="ap-south-1")
+    run = stored_run(run_of_profile(tmp_path / "a", chat, target=target, profile=ref))
+    assert measured_by(run, *tree(chat)).differs == ()
+
+
+def test_an_environment_that_moved_is_no_more_proven(tmp_path: Path, chat: Path) -> None:
+    """The run was in eu-central-1; the environment is now in us-east-1."""
+    run_of_profile(tmp_path / "runs" / "a", chat, created=NOW)
+    assert proof(chat, tmp_path / "runs").holds
+    (chat.parent / "environment.yaml").write_text('account: "123456789012"\nregion: us-east-1\n')
+    assert proof(chat, tmp_path / "runs").problems == (
+        "measured in eu-central-1, the profile's environment is in us-east-1",
+    )
+
+
+def with_dataset(folder: Path, chat: Path, *, digest: bool = True) -> Path:
+    """A run of the profile with a dataset of fifty prompts; gives the dataset's file."""
+    prompts = chat.parent / "p.jsonl"
+    prompts.write_text('{"prompt": "hello"}\n' * 50)
+    chat.write_text(chat.read_text().replace("workload: {", "workload: {dataset: p.jsonl, "))
+    sha256 = hashlib.sha256(prompts.read_bytes()).hexdigest() if digest else None
+    workload = replace(workload_of(load_profile(chat), chat.parent), dataset_sha256=sha256)
+    run_of_profile(folder, chat, created=NOW, workload=workload)
+    return prompts
+
+
+def test_prompts_that_were_replaced_are_no_more_proven(tmp_path: Path, chat: Path) -> None:
+    """The profile names the file alone, so its hash is the same."""
+    prompts = with_dataset(tmp_path / "runs" / "a", chat)
+    assert proof(chat, tmp_path / "runs").holds
+    prompts.write_text('{"prompt": "entirely different"}\n' * 50)
+    assert proof(chat, tmp_path / "runs").problems == ("workload.dataset p.jsonl: its content changed since the run",)
+
+
+def test_of_prompts_without_a_digest_nothing_is_known(tmp_path: Path, chat: Path) -> None:
+    """It is said, and proves as before."""
+    with_dataset(tmp_path / "runs" / "a", chat, digest=False)
+    found = proof(chat, tmp_path / "runs")
+    assert found.holds and "workload.dataset p.jsonl: the run does not say what was in it" in found.notes
+
+
+def test_prompts_given_on_the_command_line_are_not_the_profiles(tmp_path: Path, chat: Path) -> None:
+    """The profile names no dataset."""
+    workload = replace(workload_of(load_profile(chat), chat.parent), dataset="mine.jsonl")
+    run_of_profile(tmp_path / "runs" / "a", chat, created=NOW, workload=workload)
+    said = "sent the prompts of mine.jsonl, the profile names no dataset"
+    assert said in proof(chat, tmp_path / "runs").problems
+
+
+def test_verify_names_what_is_not_the_profiles(
+    tmp_path: Path, chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1, though the files fit together."""
+    monkeypatch.chdir(tmp_path)
+    run_of_profile(tmp_path / "a", chat, target=replace(TARGET, region="ap-south-1"))
+    assert loadproof(["verify", "a"]) == 1
+    assert "measured in ap-south-1, the profile's environment is in eu-central-1" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_a_damaged_newer_run_is_named_beside_the_result(tmp_path: Path, chat: Path) -> None:
+    """Its verdict might have been another."""
+    run_of_profile(tmp_path / "runs" / "a", chat, created=NOW - timedelta(hours=3))
+    newer = run_of_profile(tmp_path / "runs" / "f", chat, slower=9, created=NOW - timedelta(hours=1))
+    os.truncate(newer / "summary.json", 100)
+    found = proof(chat, tmp_path / "runs")
+    assert found.holds and any(note.startswith("passed over, though no older: ") for note in found.notes)
+
+
+def test_a_damaged_older_run_is_not_named(tmp_path: Path, chat: Path) -> None:
+    """The newest decides, whatever older ones said."""
+    older = run_of_profile(tmp_path / "runs" / "f", chat, slower=9, created=NOW - timedelta(hours=3))
+    run_of_profile(tmp_path / "runs" / "a", chat, created=NOW - timedelta(hours=1))
+    os.truncate(older / "summary.json", 100)
+    assert not any("passed over" in note for note in proof(chat, tmp_path / "runs").notes)
