@@ -70,7 +70,7 @@ def test_every_bad_line_has_its_place_and_quotes_nothing(tmp_path: Path) -> None
         read_recorded([str(file)])
     assert [line.removeprefix(f"{file}:") for line in str(raised.value).splitlines()] == [
         "1: neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse",
-        "2: not JSON; one object a line",
+        "2: not JSON (cut off, or of another kind); one object a line",
         "3: eventMetadata.inferenceTime: expected a date such as 2026-01-05T08:00:00Z",
         "4: neither a data capture nor an invocation log",
     ]

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from loadproof.bench.workload.arrivals import schedule_of
-from loadproof.bench.workload.traces import TraceRow, read_trace, trace_notes
+from loadproof.bench.workload.traces import TraceRow, read_trace, trace_notes, trace_of
 from loadproof.errors import InputError
 from loadproof.loads import Load
 from loadproof.simulation.prefixes import BlockCache
@@ -106,9 +106,44 @@ def test_blocks_are_kept(tmp_path: Path) -> None:
 def test_what_is_not_used_is_said(tmp_path: Path) -> None:
     """A benchmark's prompts share nothing, whatever the trace's did."""
     path = written(tmp_path, "m.jsonl", MOONCAKE)
-    assert trace_notes(path, read_trace(path), blocks_used=False) == [
+    assert trace_notes(path, trace_of(path), blocks_used=False) == [
         "m.jsonl: hash_ids of 2 requests are not used: prompts are sent that share nothing"
     ]
+
+
+def test_what_a_trace_lacks_and_what_is_left_out_is_said(tmp_path: Path) -> None:
+    """BurstGPT's second row has no tokens; it has no column of prefixes or conversations."""
+    path = written(tmp_path, "b.csv", BURST)
+    assert trace_notes(path, trace_of(path), blocks_used=True) == [
+        "b.csv: 1 rows without tokens are left out: requests that failed",
+        "b.csv: BurstGPT traces tell neither prefixes nor conversations: each prompt is by itself, and no cache finds "
+        "any of it",
+    ]
+
+
+def test_spans_are_sorted_by_when_they_began(tmp_path: Path) -> None:
+    """Exporters write a span when it ends: the second line began 2.5 s before the first; played twice as fast."""
+    lines = otlp((1_767_607_202_500_000_000, 8, 2)), otlp((1_767_607_200_000_000_000, 9, 1))
+    trace = trace_of(written(tmp_path, "o.jsonl", "\n".join(lines)), speed=2.0)
+    assert [(row.due_s, row.input_tokens) for row in trace.rows] == [(0, 9), (1.25, 8)]
+    assert trace.began_s == 1_767_607_200
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "began_s"),
+    [
+        ("a.csv", AZURE_2024, 1_715_299_200.00993),
+        ("own.csv", "timestamp_s,input_tokens,output_tokens\n1767571200.5,5,5\n", 1_767_571_200.5),
+        ("own.csv", "timestamp_s,input_tokens,output_tokens\n30,5,5\n", None),
+        ("b.csv", BURST, None),
+        ("m.jsonl", MOONCAKE, None),
+    ],
+)
+def test_a_trace_tells_when_it_began_where_its_times_are_dates(
+    tmp_path: Path, name: str, text: str, began_s: float | None
+) -> None:
+    """Dates, and seconds since 1970; what counts from its first request has no date."""
+    assert trace_of(written(tmp_path, name, text)).began_s == (began_s and pytest.approx(began_s, abs=1e-4))
 
 
 def test_a_trace_is_played_twice_as_fast(tmp_path: Path) -> None:
@@ -127,6 +162,11 @@ def test_a_trace_is_played_twice_as_fast(tmp_path: Path) -> None:
         ("a.csv", AZURE_2023.replace("2023-11-16 18:17:04.4799600", "noon"), ":3: TIMESTAMP 'noon': expected a date"),
         ("a.jsonl", MOONCAKE.replace("10535", "-1"), ":2: timestamp -1 after 0; sort the rows by time"),
         ("a.jsonl", MOONCAKE.replace("[46, 47, 49]", '"x"'), ":2: hash_ids 'x': expected a list of whole numbers"),
+        (
+            "a.jsonl",
+            MOONCAKE.replace("[46, 47, 49]", "[46]"),
+            ":2: hash_ids: 1 ids, but 1,100 tokens are 3 blocks of 512; expected an id of each, or none of the field",
+        ),
         ("a.jsonl", MOONCAKE.replace("1100", "true"), ":2: input_length True: expected a whole number from 1"),
         ("a.jsonl", SDK_SPANS.replace("2026-01-05T10:00:01.250000Z", "1e999"), ":3: start_time '1e999': expected a da"),
     ],
@@ -266,6 +306,6 @@ def test_what_is_wrong_with_a_client_has_its_place(tmp_path: Path, windows: str,
 def test_what_a_folder_does_not_tell_is_said(tmp_path: Path) -> None:
     """When conversations began; and that a benchmark's prompts share nothing."""
     path = agents(tmp_path, {})
-    assert trace_notes(path, read_trace(path), blocks_used=True) == [
+    assert trace_notes(path, trace_of(path), blocks_used=True) == [
         f"{path.name}: nothing tells when its conversations began: all begin together"
     ]

@@ -23,7 +23,7 @@ import orjson
 
 from loadproof.bench.learn.captures import Request, is_capture, request_of
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
-from loadproof.bench.workload.traces import MOST_PROBLEMS, read_trace, trace_notes
+from loadproof.bench.workload.traces import MOST_PROBLEMS, trace_notes, trace_of
 from loadproof.errors import CouldNotRunError, InputError
 
 _MOST_TURNS: Final = 65_535
@@ -39,7 +39,9 @@ _PLACE: Final = re.compile(r"[^\n]*?:\d+:(?= )")
 
 @dataclass(slots=True)
 class Recorded:
-    """Requests by time, the first at 0, which is `began_s` of the epoch where a source says so.
+    """Requests by time, the first at 0, which is `began_s` of the epoch if they are `dated`.
+
+    `turns` count from 1; 0 where nothing tells which turn a request is.
 
     `estimated` of them have lengths reckoned from characters. `captured`: by SageMaker, which may take a `share` only.
     `read` of them there were; so many times were they `halved`, which `share` knows.
@@ -54,6 +56,7 @@ class Recorded:
     turns: array[int] = field(default_factory=lambda: array("H"))
     prefixes: dict[int, list[int]] = field(default_factory=dict)
     captured: bool = False
+    dated: bool = True
     share: float = 1.0
     halved: int = 0
     read: int = 0
@@ -213,13 +216,20 @@ def read_recorded(
     checkpoint = Checkpoint.of(state, [file.name for file in files])
     found, total = checkpoint.found, sum(file.size for file in files)
     for place, file in enumerate(files[checkpoint.file :], start=checkpoint.file):
-        if _holds_captures(file):
-            before = sum(one.size for one in files[:place])
-            _read_captures(file, place, checkpoint, problems, partial(_tell, tell, found, before, total))
-        elif len(files) > 1:
-            raise InputError(f"{file.name}: no data capture or invocation log, and a trace is learned from alone")
-        else:
-            _read_trace(file, found)
+        try:
+            holds = _holds_captures(file)
+            if holds or (holds is None and len(files) > 1):
+                before = sum(one.size for one in files[:place])
+                _read_captures(file, place, checkpoint, problems, partial(_tell, tell, found, before, total))
+            elif len(files) > 1:
+                number = next((number for number, _ in lines_of(file)), 1)
+                problems.append(
+                    f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone"
+                )
+            else:
+                _read_trace(file, found)
+        except InputError as error:
+            problems.append(str(error))
         if len(problems) >= MOST_PROBLEMS:
             break
     if problems:
@@ -236,14 +246,14 @@ def _tell(tell: Callable[[Progress], None], found: Recorded, before: int, total:
     tell(Progress(found.read, before + read, total))
 
 
-def _holds_captures(file: File) -> bool:
+def _holds_captures(file: File) -> bool | None:
+    """By its first line that is JSON, one cut off being told by its place later; None where no line is."""
     if not file.name.endswith(CAPTURES):
         return False
-    first = next((line for _, line in lines_of(file)), b"")
-    try:
-        return is_capture(orjson.loads(first))
-    except orjson.JSONDecodeError:
-        return False
+    for _, line in lines_of(file):
+        with suppress(orjson.JSONDecodeError):
+            return is_capture(orjson.loads(line))
+    return None
 
 
 def _read_captures(
@@ -260,7 +270,7 @@ def _read_captures(
                 raise ValueError("neither a data capture nor an invocation log")
             request = request_of(document, checkpoint.key)
         except orjson.JSONDecodeError:
-            problems.append(f"{file.name}:{number}: not JSON; one object a line")
+            problems.append(f"{file.name}:{number}: not JSON (cut off, or of another kind); one object a line")
         except ValueError as error:
             problems.append(f"{file.name}:{number}: {error}")
         else:
@@ -282,16 +292,18 @@ def _read_trace(file: File, found: Recorded) -> None:
     if file.path is None:
         raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
     try:
-        rows = read_trace(file.path)
+        trace = trace_of(file.path)
     except InputError as error:
         places = [place[0] for line in str(error).splitlines() if (place := _PLACE.match(line))]
         raise InputError(
             "\n".join(f"{place} neither a data capture, an invocation log nor a row of a trace" for place in places)
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
-    for row in rows:
-        found.add(Request(row.due_s, row.input_tokens, row.output_tokens, new_tokens=row.input_tokens))
-    found.notes += trace_notes(file.path, rows, blocks_used=False)
+    found.dated = trace.began_s is not None
+    for row in trace.rows:
+        at_s = row.due_s + (trace.began_s or 0.0)
+        found.add(Request(at_s, row.input_tokens, row.output_tokens, new_tokens=row.input_tokens))
+    found.notes += trace_notes(file.path, trace, blocks_used=False)
 
 
 def _by_time(found: Recorded) -> Recorded:

@@ -22,7 +22,7 @@ class TraceFormat:
     """The fields of one format's rows, in the order time, input tokens, output tokens.
 
     `seconds` reads the time, and raises ValueError for what is none: `allowed` says what one looks like. With `failed`
-    a row without tokens is a request that failed, and is left out.
+    a row without tokens is a request that failed, and is left out. `dated`: times are the epoch's.
     """
 
     name: str
@@ -31,6 +31,7 @@ class TraceFormat:
     allowed: str
     blocks: str | None = None
     failed: bool = False
+    dated: bool = False
 
 
 def _seconds(found: object) -> float:
@@ -56,6 +57,7 @@ SPANS: Final = TraceFormat(
     ("start_time", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"),
     lambda found: found / 1e9 if isinstance(found, int) else _date(found),
     "a date, or nanoseconds since 1970",
+    dated=True,
 )
 FORMATS: Final = (
     OWN,
@@ -66,7 +68,7 @@ FORMATS: Final = (
         "milliseconds",
         blocks="hash_ids",
     ),
-    TraceFormat("Azure", ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), _date, "a date"),
+    TraceFormat("Azure", ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), _date, "a date", dated=True),
     TraceFormat("BurstGPT", ("Timestamp", "Request tokens", "Response tokens"), _seconds, "seconds", failed=True),
     SPANS,
 )

@@ -5,19 +5,29 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import orjson
 
 from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace
-from loadproof.bench.workload.trace_formats import BLOCK_TOKENS, FORMATS, OWN, Row, TraceFormat, format_of, spans_of
+from loadproof.bench.workload.trace_formats import (
+    BLOCK_TOKENS,
+    FORMATS,
+    OWN,
+    SPANS,
+    Row,
+    TraceFormat,
+    format_of,
+    spans_of,
+)
 from loadproof.errors import InputError
 from loadproof.loads import MOST_REQUESTS
 
 MOST_TOKENS: Final = 10_000_000
 MOST_PROBLEMS: Final = 20
+_EPOCH_FROM_S: Final = 1e9  # of our own traces: from 2001 on seconds are the epoch's, below they count from anywhere
 _KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FORMATS)
 
 
@@ -34,8 +44,26 @@ class TraceRow:
     block_tokens: int = BLOCK_TOKENS
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The rows of a trace, the first at 0, which is `began_s` of the epoch if its times tell (else None).
+
+    `format` names it. `left_out` rows are requests that failed.
+    """
+
+    rows: tuple[TraceRow, ...]
+    format: str
+    began_s: float | None = None
+    left_out: int = 0
+
+
 def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
-    """The rows of a trace, its first request at 0, `speed` times as fast as they came.
+    """The rows of a trace, its first request at 0, `speed` times as fast as they came. Raises as `trace_of` does."""
+    return trace_of(path, speed).rows
+
+
+def trace_of(path: Path, speed: float = 1.0) -> Trace:
+    """What a trace holds, its first request at 0, `speed` times as fast as it came.
 
     Raises InputError with every bad row (up to 20).
     """
@@ -44,7 +72,7 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
         if len(rows) > MOST_REQUESTS:
             raise InputError(f"{path}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
         first_s = rows[0].at_s if rows else 0.0
-        return tuple(
+        read_rows = (
             TraceRow(
                 (row.at_s - first_s) / speed,
                 row.input_tokens,
@@ -55,6 +83,8 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
             )
             for row in rows
         )
+        agents = bool(rows) and rows[0].session is not None
+        return Trace(tuple(read_rows), "agents'" if agents else "ServeGen's")
     read = _Reading(path, speed)
     for number, row in _rows(path):
         read.add(number, row)
@@ -63,28 +93,41 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
     return read.result()
 
 
-def trace_notes(path: Path, rows: tuple[TraceRow, ...], *, blocks_used: bool) -> list[str]:
-    """What a trace has and is not used, in words."""
-    shared, found = sum(1 for row in rows if row.blocks), list[str]()
+def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
+    """What a trace lacks, what of it was left out, and what it has and is not used, in words."""
+    shared, found = sum(1 for row in trace.rows if row.blocks), list[str]()
     if is_folder_trace(path):
         found = [
             f"{path.name}: nothing tells when its conversations began: all begin together"
             if shared
             else f"{path.name}: drawn from its clients' windows and shares, always the same; lengths go by themselves"
         ]
-    if shared and not blocks_used:
+    if trace.left_out:
+        found.append(f"{path.name}: {trace.left_out:,} rows without tokens are left out: requests that failed")
+    if not shared:
+        told = any(row.session is not None for row in trace.rows)
+        lacks = "no prefixes" if told else "neither prefixes nor conversations"
+        found.append(
+            f"{path.name}: {trace.format} traces tell {lacks}: each prompt is by itself, and no cache finds any of it"
+        )
+    elif not blocks_used:
         found.append(f"{path.name}: hash_ids of {shared:,} requests are not used: prompts are sent that share nothing")
     return found
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A trace while it is read."""
+    """A trace while it is read.
+
+    Spans are written when they end, so theirs are sorted by when they began: among the rows that are held anyway,
+    `MOST_REQUESTS` at most.
+    """
 
     path: Path
     speed: float
     rows: list[TraceRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    left_out: int = 0
     _format: TraceFormat | None = None
     _first_s: float = 0.0
     _before_s: float = -math.inf
@@ -100,27 +143,37 @@ class _Reading:
         try:
             stamp_s = _time(row, time, self._format)
             if self._format.failed and _failed(row, prompt, answer):
+                self.left_out += 1
                 return
             counts = [_count(row, name) for name in (prompt, answer)]
-            blocks = _blocks(row, self._format.blocks)
+            blocks = _blocks(row, self._format.blocks, counts[0])
         except ValueError as error:
             self.problems.append(f"{place}: {error}")
             return
-        if stamp_s < self._before_s:
+        if stamp_s < self._before_s and self._format is not SPANS:
             self.problems.append(f"{place}: {time} {row[time]} after {self._before}; sort the rows by time")
         self._first_s = self._first_s if self.rows else stamp_s
         if stamp_s >= self._before_s:
             self._before_s, self._before = stamp_s, row[time]
         self.rows.append(TraceRow((stamp_s - self._first_s) / self.speed, counts[0], counts[1], blocks))
 
-    def result(self) -> tuple[TraceRow, ...]:
+    def result(self) -> Trace:
         if len(self.rows) > MOST_REQUESTS:
             self.problems.append(f"{self.path}: more than {MOST_REQUESTS:,} rows; cut it into several phases")
         if not self.rows and not self.problems:
             self.problems.append(f"{self.path}: no rows; expected {', '.join(OWN.fields)}")
         if self.problems:
             raise InputError("\n".join(self.problems))
-        return tuple(self.rows)
+        assert self._format is not None
+        began_s = self._first_s
+        if self._format is SPANS:
+            self.rows.sort(key=lambda row: row.due_s)
+            first_s = self.rows[0].due_s
+            began_s += first_s * self.speed
+            if first_s:
+                self.rows = [replace(row, due_s=row.due_s - first_s) for row in self.rows]
+        dated = self._format.dated or (self._format is OWN and began_s >= _EPOCH_FROM_S)
+        return Trace(tuple(self.rows), self._format.name, began_s if dated else None, self.left_out)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -179,10 +232,16 @@ def _failed(row: Row, *names: str) -> bool:
     return any(str(row.get(name)).strip() in ("0", "0.0") for name in names)
 
 
-def _blocks(row: Row, name: str | None) -> tuple[int, ...]:
+def _blocks(row: Row, name: str | None, prompt_tokens: int) -> tuple[int, ...]:
     found = row.get(name) if name else None
     if found is None:
         return ()
     if not isinstance(found, list) or not all(isinstance(one, int) for one in found):
         raise ValueError(f"{name} {str(found)[:40]!r}: expected a list of whole numbers")
+    needed = -(-prompt_tokens // BLOCK_TOKENS)
+    if len(found) < needed:
+        raise ValueError(
+            f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {BLOCK_TOKENS}; expected "
+            "an id of each, or none of the field"
+        )
     return tuple(found)

@@ -16,7 +16,7 @@ import typer
 from loadproof.bench.connect import parse_target, service_url
 from loadproof.bench.objectives import Objective, parse_objective
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
-from loadproof.bench.workload.traces import read_trace, trace_notes
+from loadproof.bench.workload.traces import trace_notes, trace_of
 from loadproof.cli.attempts import Complaints
 from loadproof.cli.bench.load import LoadOptions, with_load
 from loadproof.cli.bench.workload import WorkloadOptions, with_workload
@@ -171,8 +171,8 @@ def _check_traces(spec: BenchmarkSpec) -> None:
     """A bad trace is told before anything is asked of the endpoint."""
     for load in spec.fixed_loads:
         if load.trace is not None:
-            rows = read_trace(Path(load.trace))
-            for note in trace_notes(Path(load.trace), rows, blocks_used=False):
+            trace = trace_of(Path(load.trace))
+            for note in trace_notes(Path(load.trace), trace, blocks_used=False):
                 print(note, file=sys.stderr)
             if spec.workload.dataset is not None:
                 raise InputError("a trace has lengths of its own, and so has a dataset; leave one of them out")

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from loadproof.bench.workload.traces import read_trace, trace_notes
+from loadproof.bench.workload.traces import trace_notes, trace_of
 from loadproof.capacity import deployment_of
 from loadproof.cli.bench.load import Arrivals
 from loadproof.cli.options import TextOrJson, grouped
@@ -153,11 +153,12 @@ def _traffic(
 
 def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
     """The recorded traffic, and the minutes it lasts (its last request included)."""
-    rows = read_trace(trace, speed)
+    read = trace_of(trace, speed)
+    rows = read.rows
     times = [row.due_s * 1000 for row in rows]
     sizes: list[tuple[object, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, row.session) for row in rows]
     traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", rows[0].block_tokens)
-    for note in trace_notes(trace, rows, blocks_used=True):
+    for note in trace_notes(trace, read, blocks_used=True):
         print(note, file=sys.stderr)
     if not any(row.blocks for row in rows):
         traffic = replace(traffic, sizes=[size[:2] for size in sizes], block_tokens=0)
