@@ -25,6 +25,12 @@ _COUNTS: Final = (
     ("inputTokens", "outputTokens"),
     ("input_tokens", "output_tokens"),
 )
+_CARRIERS: Final = (  # of texts, in answers and messages
+    *("content", "text", "generated_text", "message", "choices", "delta", "output"),
+    *("contentBlockDelta", "contentBlockStart", "start", "content_block", "partial_json"),
+    *("tool_calls", "function", "function_call", "toolUse", "toolResult"),
+    *("reasoningContent", "reasoningText", "thinking"),
+)
 _TEXTS: Final = ("inputs", "prompt", "messages", "system")
 
 
@@ -32,15 +38,15 @@ _TEXTS: Final = ("inputs", "prompt", "messages", "system")
 class Request:
     """One recorded request. `estimated`: at least one of its lengths is reckoned from characters.
 
-    `turn` counts from 1; `new_tokens` of the prompt came since the answer before. `prefix` is a keyed hash of the
-    system prompt, of `prefix_tokens`; 0 without one.
+    `turn` counts from 1, and is 0 where a payload has no messages to tell it by; `new_tokens` of the prompt came since
+    the answer before. `prefix` is a keyed hash of the system prompt, of `prefix_tokens`; 0 without one.
     """
 
     at_s: float
     input_tokens: int
     output_tokens: int
     estimated: bool = False
-    turn: int = 1
+    turn: int = 0
     new_tokens: int = 0
     prefix: int = 0
     prefix_tokens: int = 0
@@ -130,7 +136,7 @@ class _Beside:
         begins = sent.get("system") or (rows[0] if rows and rows[0].get("role") in ("system", "developer") else None)
         whole = sum(_characters(row) for row in rows) + _characters(sent.get("system"))
         if not rows or not whole:
-            return cls(1, tokens, 0, 0)
+            return cls(0, tokens, 0, 0)
         answers = [at for at, row in enumerate(rows) if row.get("role") == "assistant"]
         new = sum(_characters(row) for row in rows[answers[-1] + 1 :]) if answers else whole
         hashed = hashlib.blake2b(orjson.dumps(begins), key=key, digest_size=7).digest() if begins else b""
@@ -191,13 +197,24 @@ def _json(text: str) -> object:
 
 
 def _characters(value: object) -> int:
-    """Of all texts in what a payload carries; names of roles and types are none."""
+    """Of all texts in what a payload carries, calls of tools and reasoning too; names of roles and types are none."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, list):
         return sum(map(_characters, value))
-    kept = ("content", "text", "generated_text", "message", "choices", "delta", "output", "contentBlockDelta")
-    return sum(_characters(value.get(name)) for name in kept) if isinstance(value, dict) else 0
+    if not isinstance(value, dict):
+        return 0
+    reasoning = value.get("reasoning_content") or value.get("reasoning")  # vLLM writes it under both
+    return sum(_characters(value.get(name)) for name in _CARRIERS) + _characters(reasoning) + _called(value)
+
+
+def _called(value: Document) -> int:
+    """Of a tool's call: its name and what it is called with, as text (OpenAI, `arguments`) or an object (`input`)."""
+    if "arguments" not in value and "input" not in value:
+        return 0
+    given = value.get("arguments") or value.get("input") or ""
+    text = given if isinstance(given, str) else orjson.dumps(given).decode()
+    return _characters(value.get("name")) + len(text)
 
 
 def _tokens(characters: int) -> int:
