@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from loadproof.bench.learn.reading import Recorded
 from loadproof.profiles.schema import TokenDistribution
@@ -49,17 +52,70 @@ WORKLOAD = {
 }
 
 
-def recorded(days: float, seed: int, *, rate: float = 0.01, longer: float = 1.0, burstiness: float = 1.0) -> Recorded:
-    """Traffic of the proven shape, drawn by the standard library; `longer` prompts, another `rate`."""
-    chance, found, now_s = Random(seed), Recorded(began_s=1_767_600_000.0), 0.0
-    rows = []
-    while (now_s := now_s + chance.gammavariate(burstiness, 1 / (rate * burstiness))) < days * DAY_S:
-        rows.append((now_s, _lognormal(chance, 600 * longer, 400 * longer, 4000), _lognormal(chance, 150, 90, 1000)))
-    first = rows[0][0]
-    found.at_s = array("d", [at - first for at, _, _ in rows])
-    found.input_tokens = found.new_tokens = array("q", [prompt for _, prompt, _ in rows])
-    found.output_tokens = array("q", [answer for _, _, answer in rows])
-    found.turns = array("H", [1] * len(rows))
+DAY_SHAPE = (1, 1, 1, 1, 1, 1, 2, 4, 6, 8, 8, 8, 8, 8, 8, 8, 8, 7, 6, 5, 4, 3, 2, 1)
+MONDAY_S = 1_767_571_200.0  # 2026-01-05T00:00Z
+
+
+@dataclass(frozen=True)
+class Made:
+    """Traffic to make up: requests/s, prompts so many times as long, 1/CV² of the gaps between sessions.
+
+    `turns` of a session, which goes on after each with a chance; a `long_share` of sessions is of another kind, of
+    `long_turns`. `paired`: prompts and answers go together perfectly. `told`: each request says which turn it is.
+    """
+
+    rate: float = 0.01
+    longer: float = 1.0
+    burstiness: float = 1.0
+    hours: tuple[float, ...] = ()
+    turns: int = 1
+    goes_on: float = 1.0
+    long_share: float = 0.0
+    long_turns: int = 1
+    paired: bool = False
+    told: bool = True
+
+    @property
+    def session(self) -> float:
+        """Requests of one, in the mean."""
+        own = sum(self.goes_on**turn for turn in range(self.turns))
+        return (1 - self.long_share) * own + self.long_share * self.long_turns
+
+    def begins(self, chance: Random, last_s: float) -> Iterator[float]:
+        """When sessions begin, those of a shape by thinning what comes at the busiest hour's rate."""
+        peak = max(self.hours, default=1) * 24 / sum(self.hours) if self.hours else 1.0
+        rate, now_s = self.rate / self.session * peak, 0.0
+        while (now_s := now_s + chance.gammavariate(self.burstiness, 1 / (rate * self.burstiness))) < last_s:
+            if not self.hours or chance.random() * max(self.hours) < self.hours[int(now_s % DAY_S // 3600)]:
+                yield now_s
+
+    def session_at(self, now_s: float, chance: Random) -> Iterator[tuple[float, int, int, int, int]]:
+        """(time, whole prompt, what of it is new, answer, turn) of one session's requests, 20 s of thought between."""
+        is_long = chance.random() < self.long_share
+        history, most = 0, self.long_turns if is_long else self.turns
+        for turn in range(1, most + 1):
+            state = chance.getstate()
+            mean, stddev = (2000, 300) if is_long else (600, 400)
+            new = _lognormal(chance, mean * self.longer, stddev * self.longer, 4000)
+            if self.paired:
+                chance.setstate(state)
+            answer = _lognormal(chance, 400 if is_long else 150, 90, 1000)
+            yield now_s, history + new, new, answer, turn if self.told else 0
+            history, now_s = history + new + answer, now_s + 20 * chance.lognormvariate(-0.1, 0.45) + answer * 0.02
+            if not is_long and chance.random() >= self.goes_on:
+                return
+
+
+def recorded(days: float, seed: int, **changes: Any) -> Recorded:
+    """Traffic of the proven shape, drawn by the standard library but for what `Made` is told otherwise."""
+    chance, made, found = Random(seed), Made(**changes), Recorded(began_s=MONDAY_S)
+    begins = made.begins(Random(f"begins {seed}"), days * DAY_S)
+    rows = sorted(row for begin_s in begins for row in made.session_at(begin_s, chance))
+    found.began_s += rows[0][0]
+    found.at_s = array("d", [row[0] - rows[0][0] for row in rows])
+    for place, name in enumerate(("input_tokens", "new_tokens", "output_tokens"), start=1):
+        setattr(found, name, array("q", [row[place] for row in rows]))
+    found.turns = array("H", [row[4] for row in rows])
     return found
 
 

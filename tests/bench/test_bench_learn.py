@@ -14,19 +14,28 @@ from random import Random
 
 import boto3
 import pytest
-from bench_recorded import SECRET, capture, many
+from bench_recorded import DAY_SHAPE, SECRET, capture, many, recorded
 from moto.server import ThreadedMotoServer
 
 from loadproof.bench.learn import reading
 from loadproof.bench.learn.captures import request_of
-from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, pairs_of, rank_correlation
+from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, pairs_of, rank_correlation, turns_of
 from loadproof.bench.learn.reading import Checkpoint, read_recorded
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.simulation.traffic import week_of
 
 CHAT = {"messages": [{"role": "user", "content": SECRET}]}
 STREAM = 'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": [], "usage": {"prompt_tokens": 31, '
 STREAM += '"completion_tokens": 9}}\n\ndata: [DONE]\n\n'
 CONVERSE = {"output": {"message": {"content": [{"text": SECRET}]}}, "usage": {"inputTokens": 12, "outputTokens": 34}}
+
+# Calls of a tool, 20 characters each: OpenAI's, whole and streamed, and Converse's.
+CALL = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"query": "a b"}'}}
+CALLED = [
+    {"choices": [{"delta": {"role": "assistant", "tool_calls": [{"index": 0, "function": one}]}}]}
+    for one in ({"name": "find", "arguments": ""}, {"arguments": '{"query": '}, {"arguments": '"a b"}'})
+]
+USED = {"toolUseId": "1", "name": "find", "input": {"query": "a  b"}}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +44,11 @@ CONVERSE = {"output": {"message": {"content": [{"text": SECRET}]}}, "usage": {"i
         (CHAT, '{"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5}}', (20, 5), 0),
         (CHAT, STREAM, (31, 9), 0),
         (CHAT, json.dumps(CONVERSE), (12, 34), 0),
+        (CHAT, json.dumps({"choices": [{"message": {"content": None, "tool_calls": [CALL]}}]}), (4, 5), 1),
+        (CHAT, "".join(f"data: {json.dumps(one)}\n\n" for one in CALLED), (4, 5), 1),
+        (CHAT, json.dumps({"choices": [{"message": {"content": None, "reasoning_content": "r" * 80}}]}), (4, 20), 1),
+        (CHAT, '{"choices": [{"delta": {"reasoning": "rrrr", "reasoning_content": "rrrr"}}]}', (4, 1), 1),
+        (CHAT, json.dumps({"output": {"message": {"content": [{"toolUse": USED}]}}}), (4, 5), 1),
         ({"inputs": "x" * 40}, '[{"generated_text": "y", "details": {"generated_tokens": 7}}]', (10, 7), 1),
         ({"inputs": "x" * 40}, '{"token": {"id": 1}}\n{"token": {"id": 2}}\n{"token": {"id": 3}}\n', (10, 3), 1),
     ],
@@ -74,6 +88,28 @@ def test_every_bad_line_has_its_place_and_quotes_nothing(tmp_path: Path) -> None
         "3: eventMetadata.inferenceTime: expected a date such as 2026-01-05T08:00:00Z",
         "4: neither a data capture nor an invocation log",
     ]
+
+
+def test_every_bad_file_of_a_folder_is_told_with_its_line(tmp_path: Path) -> None:
+    """One whose only line is cut off, one of other things, one that is good, one with a bad second line."""
+    good = capture(0, CHAT, '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}')
+    for name, text in {"a": good[:200], "b": '{"x": 1}', "c": good, "d": good + "{"}.items():
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    with pytest.raises(InputError) as raised:
+        read_recorded([str(tmp_path)])
+    assert [line.removeprefix(f"{tmp_path}/") for line in str(raised.value).splitlines()] == [
+        "a.jsonl:1: not JSON (cut off, or of another kind); one object a line",
+        "b.jsonl:1: no data capture or invocation log, and a trace is learned from alone",
+        "d.jsonl:2: not JSON (cut off, or of another kind); one object a line",
+    ]
+
+
+def test_a_captures_first_line_may_be_the_bad_one(tmp_path: Path) -> None:
+    """It is still no trace."""
+    good = capture(0, CHAT, '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}')
+    (tmp_path / "a.jsonl").write_text(f"{good[:200]}\n{good}")
+    with pytest.raises(InputError, match=r"a\.jsonl:1: not JSON \(cut off"):
+        read_recorded([str(tmp_path / "a.jsonl")])
 
 
 def test_a_request_without_an_answer_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -211,6 +247,34 @@ def test_gaps_tell_how_arrivals_come() -> None:
         assert burstiness_of(times) == (expected and pytest.approx(expected, rel=0.05))
 
 
+def test_turns_are_no_bursts() -> None:
+    """Six turns of a conversation follow each other within two minutes; conversations begin as Poisson's do."""
+    learned = fit(recorded(20, 2, rate=0.03, turns=6))
+    assert (learned.turns, learned.continues, learned.burstiness) == (6, 1.0, None)
+
+
+def test_a_shape_is_no_burst() -> None:
+    """Counted by it, its requests are Poisson, at the mean of the day; as they are, they come in bursts."""
+    traffic = recorded(7, 2, rate=0.03, hours=DAY_SHAPE)
+    shaped = fit(traffic, week=week_of(DAY_SHAPE, ()))
+    assert (shaped.burstiness, shaped.shaped) == (None, True)
+    assert shaped.requests_per_s == pytest.approx(0.03, rel=0.03)
+    assert (fit(traffic).burstiness or 1) < 0.5
+
+
+def test_conversations_that_may_end_are_learned_with_their_chance() -> None:
+    """1,000 begin, 500 go on, 250 of these, 125 of these: 4 turns at most, each goes on in a half: 1.875 in all."""
+    counts = {1: 1000, 2: 500, 3: 250, 4: 125, 5: 9}  # nine in a thousand are none to expect
+    most, goes_on = turns_of([turn for turn, count in counts.items() for _ in range(count)])
+    assert (most, goes_on) == (4, pytest.approx(0.5, abs=0.01))
+
+
+def test_payloads_without_messages_tell_no_turn(tmp_path: Path) -> None:
+    """TGI's text may be a conversation or none."""
+    (tmp_path / "a.jsonl").write_text(capture(0, {"inputs": "x"}, '[{"generated_text": "y"}]') * 2)
+    assert list(read_recorded([str(tmp_path)]).turns) == [0, 0]
+
+
 def test_one_moment_has_no_rate(tmp_path: Path) -> None:
     """Two requests of one second say nothing of how often they come."""
     usage = '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}'
@@ -241,9 +305,9 @@ def test_pairs_keep_the_tails_of_both() -> None:
     seen = [chance.gauss(0, 1) for _ in range(20_000)]
     prompts = [round(exp(6 + 0.8 * one)) for one in seen]
     answers = [round(exp(4.8 + 0.6 * (0.8 * one + 0.6 * chance.gauss(0, 1)))) for one in seen]
-    for recorded, taken in zip((prompts, answers), pairs_of(prompts, answers), strict=True):
-        assert sum(sorted(taken)[189:191]) / 2 == pytest.approx(sorted(recorded)[19_000], rel=0.05)
-        assert sum(taken) / 200 == pytest.approx(sum(recorded) / 20_000, rel=0.02)
+    for whole, taken in zip((prompts, answers), pairs_of(prompts, answers), strict=True):
+        assert sum(sorted(taken)[189:191]) / 2 == pytest.approx(sorted(whole)[19_000], rel=0.05)
+        assert sum(taken) / 200 == pytest.approx(sum(whole) / 20_000, rel=0.02)
 
 
 def test_lengths_of_one_kind_are_not_paired(tmp_path: Path) -> None:

@@ -136,8 +136,10 @@ def test_traffic_that_moved_is_told_with_what_follows(
     assert {one["quantity"]: one["moved"] for one in document["drift"]} == {
         "prompt tokens": True,
         "answer tokens": False,
+        "prompts with answers": False,
         "requests/s": False,
     }
+    assert document["drift"][0]["since"] is None  # nothing tells the date, and 1970 it was not
     assert document["drift"][0]["found"] == pytest.approx(800, rel=0.02)
     objectives = {one["name"]: one for one in document["objectives"]}
     assert objectives
@@ -146,6 +148,52 @@ def test_traffic_that_moved_is_told_with_what_follows(
     assert load_profile(proven).workload.input_tokens.mean == pytest.approx(800, rel=0.02)  # type: ignore[union-attr]
     assert run(["learn", moved, "--against", str(proven)]) == 0  # what was learned is what it is held against now
     assert "as proven" in capsys.readouterr().out
+
+
+def rewritten(proven: Path, workload: str) -> None:
+    proven.write_text(proven.read_text().replace(WORKLOAD, workload))
+
+
+def test_a_shape_that_stays_is_counted_once(proven: Path, tmp_path: Path) -> None:
+    """Nine tenths of all requests in the day's second half, as the shape says: Poisson, at the mean of the day."""
+    shape = f"hours: {[1] * 12 + [9] * 12}"
+    rewritten(proven, WORKLOAD.replace("requests_per_s: 0.2", f"requests_per_s: 0.2, {shape}"))
+    draw, now, lines = Random(4), 1_767_571_200.0, ["timestamp_s,input_tokens,output_tokens"]
+    for half in range(2):
+        end = 1_767_571_200 + 43_200 * (half + 1)
+        while (now := now + draw.expovariate(0.18 if half else 0.02)) < end:
+            lines.append(f"{now:.3f},{round(draw.gauss(400, 80))},{round(draw.gauss(100, 20))}")
+        now = end
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    assert run(["learn", str(tmp_path / "t.csv"), "--profile", str(proven), "--out", "w.diff"]) == 0
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    arrivals = load_profile(proven).workload.arrivals
+    assert (arrivals.process, arrivals.burstiness, len(arrivals.hours)) == ("poisson", None, 24)
+    assert arrivals.requests_per_s == pytest.approx(0.1, rel=0.05)
+
+
+def test_a_shape_that_no_time_tells_goes(proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace that counts from 0 has no hours: the rate is its own, and a note says so."""
+    rewritten(proven, WORKLOAD.replace("requests_per_s: 0.2", f"requests_per_s: 0.1, hours: {[1] * 12 + [9] * 12}"))
+    assert run(["learn", str(played(tmp_path, 0.2, 1)), "--profile", str(proven), "--out", "w.diff"]) == 0
+    assert "the shape of a day or week is gone from the change" in " ".join(capsys.readouterr().out.split())
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    assert load_profile(proven).workload.arrivals.hours == ()
+
+
+def test_classes_and_what_goes_with_turns_are_gone(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was recorded is one kind of single requests: no class beside it, nobody who thinks between turns."""
+    more = (
+        "  turns: 4\n  continues: 0.5\n  think_time_s: 9\n  classes: [{name: long, share: 0.5, output_tokens: 300}]\n"
+    )
+    rewritten(proven, WORKLOAD.replace("max: 2000", "max: 600").replace("max: 500", "max: 120") + more)
+    assert run(["learn", str(played(tmp_path, 0.2, 1)), "--profile", str(proven), "--out", "w.diff"]) == 0
+    assert "workload.classes: not learned and gone from the change" in " ".join(capsys.readouterr().out.split())
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    workload = load_profile(proven).workload
+    assert (workload.classes, workload.turns, workload.continues, workload.think_time_s) == ((), 1, 1.0, 0.0)
 
 
 def test_the_endpoints_own_capture_is_where_it_is_looked_for(

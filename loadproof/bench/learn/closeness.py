@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -11,6 +13,7 @@ from loadproof.bench.learn.reading import Recorded
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, ProfileSimulation, Traffic, simulate_profile
+from loadproof.simulation.profile_traffic import MONDAY
 
 MOST_APART: Final = 0.05
 LEAST_MINUTES: Final = 60.0
@@ -56,14 +59,13 @@ def twins_of(proven: Profile, learned: Profile, recorded: Recorded, seed: int = 
     kept = planned.kept_share(planned_deployment(learned), learned.objectives.at_concurrency)  # of a turn's history
     columns = (recorded.input_tokens, recorded.output_tokens, recorded.new_tokens)
     sizes = [(prompt, answer, int(kept * (prompt - new))) for prompt, answer, new in zip(*columns, strict=True)]
+    starts_at = datetime.fromtimestamp(recorded.began_s, UTC) if recorded.dated else MONDAY
+    play = partial(simulate_profile, minutes=minutes, starts_at=starts_at)
     traffic = Traffic(OpenLoop([at_s * 1000 for at_s in recorded.at_s]), sizes, f"recorded, {len(recorded):,} requests")
     return Twins(
-        simulate_profile(proven, minutes=minutes, seed=seed),
-        None if recorded.share < 1 else simulate_profile(learned, minutes=minutes, traffic=traffic, seed=seed),
-        [
-            simulate_profile(learned, minutes=minutes, seed=seed + draw)
-            for draw in range(DRAWS if recorded.share == 1 else 1)
-        ],
+        play(proven, seed=seed),
+        None if recorded.share < 1 else play(learned, traffic=traffic, seed=seed),
+        [play(learned, seed=seed + draw) for draw in range(DRAWS if recorded.share == 1 else 1)],
     )
 
 

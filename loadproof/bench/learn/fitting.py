@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from loadproof.bench.learn.clock import shaped_s
 from loadproof.bench.learn.reading import Recorded
 from loadproof.errors import InputError
 
@@ -17,6 +18,8 @@ SAMPLED: Final = 100
 PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
 APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
 MOST_TURNS: Final = 256  # as a profile has it
+_RARE: Final = 0.01  # of conversations, whose length is none to expect
+_SAME: Final = 0.05  # of the turns: less is no difference
 _POISSON: Final = (0.8, 1.25)  # burstiness that is as good as 1
 
 
@@ -38,10 +41,11 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The workload that was fitted. `burstiness` is 1/CV² of the gaps; None where they are as good as Poisson.
+    """The workload that was fitted. `burstiness` is 1/CV² of the gaps between sessions; None: as good as Poisson.
 
     `input_tokens` are those of a turn, without its history; `paired`: the lengths are values that go together. `turns`:
-    of a conversation, the mean of all.
+    of a conversation, at most, and it `continues` with this chance. `shaped`: the rate is the mean of the profile's
+    own shape of a day and week, by which its gaps are counted.
     """
 
     input_tokens: Lengths
@@ -53,13 +57,18 @@ class Learned:
     correlation: float = 0.0
     """of ranks, between a prompt's length and its answer's (Spearman)"""
     paired: bool = False
+    continues: float = 1.0
+    shaped: bool = False
 
 
-def fit(recorded: Recorded, seed: int = 0) -> Learned:
-    """Raises InputError where all requests came at one moment: that has no rate."""
+def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learned:
+    """`week`: the factors of a profile's shape, if the rate is to be its mean.
+
+    Raises InputError where all requests came at one moment: that has no rate.
+    """
     if recorded.at_s[-1] <= 0:
         raise InputError("every request came at one moment, which has no rate; give more of the traffic")
-    turns = turns_of(recorded.turns)
+    turns, continues = turns_of(recorded.turns)
     columns = recorded.new_tokens if turns > 1 else recorded.input_tokens, recorded.output_tokens
     prompts, answers = (fit_lengths(column) for column in columns)
     correlation = rank_correlation(*columns)
@@ -69,19 +78,25 @@ def fit(recorded: Recorded, seed: int = 0) -> Learned:
             replace(one, distribution="empirical", values=values)
             for one, values in zip((prompts, answers), pairs_of(*columns), strict=True)
         )
+    times_s = np.asarray(recorded.at_s) + recorded.began_s
+    lasted_s = float(shaped_s(times_s, week)[-1])
+    if lasted_s <= 0:  # all of it where the shape has nothing
+        week, lasted_s = (), recorded.at_s[-1]
     return Learned(
         prompts,
         answers,
-        float(f"{(len(recorded) - 1) / recorded.at_s[-1] / recorded.share:.4g}"),
-        burstiness_of(recorded.at_s, seed),
+        float(f"{(len(recorded) - 1) / lasted_s / recorded.share:.4g}"),
+        burstiness_of(times_s[np.asarray(recorded.turns) <= 1] if turns > 1 else times_s, seed, week),
         turns,
         min(shared_prefix_of(recorded), prompts.min),  # a profile takes no prefix longer than a prompt
         correlation,
         paired,
+        continues,
+        bool(week),
     )
 
 
-def rank_correlation(prompts: Sequence[int], answers: Sequence[int]) -> float:
+def rank_correlation(prompts: Sequence[int] | np.ndarray, answers: Sequence[int] | np.ndarray) -> float:
     """Spearman's, of equal lengths at their mean rank; 0 where either never changes."""
     ranks = []
     for column in (np.asarray(prompts), np.asarray(answers)):
@@ -108,14 +123,34 @@ def pairs_of(prompts: Sequence[int], answers: Sequence[int]) -> tuple[tuple[int,
     return tuple(columns[0][places].tolist()), tuple(columns[1][places].tolist())
 
 
-def turns_of(turns: Sequence[int]) -> int:
-    """Requests a conversation, by how many are first turns; 1 where none is seen to be one.
+def is_told(recorded: Recorded) -> bool:
+    """Whether at least half of the requests tell which turn of their conversation they are."""
+    return 2 * int((np.asarray(recorded.turns) > 0).sum()) >= len(recorded)
 
-    Needs no conversation to be seen whole: each has one first turn, whatever share of all requests was recorded.
+
+def turns_of(turns: Sequence[int]) -> tuple[int, float]:
+    """Turns of a conversation at most, and the chance that it goes on after each: as many in the mean as recorded.
+
+    The mean is requests by first turns: it needs no conversation to be seen whole, since each has one first turn,
+    whatever share of all requests was recorded. The most is what one conversation in a hundred gets to. Without a first
+    turn, or where nothing tells turns: 1.
     """
     numbers = np.asarray(turns)
-    firsts = int((numbers == 1).sum())
-    return min(MOST_TURNS, max(1, round(len(numbers) / firsts))) if firsts else 1
+    counted = np.bincount(numbers[numbers > 0], minlength=2)
+    firsts = int(counted[1])
+    if not firsts:
+        return 1, 1.0
+    mean = int(counted.sum()) / firsts
+    most = min(MOST_TURNS, int(np.flatnonzero(counted >= max(1.0, _RARE * firsts)).max()))
+    if most == 1 or mean < 1 + _SAME:
+        return 1, 1.0
+    if mean >= (1 - _SAME) * most:  # all are as long as each other
+        return min(MOST_TURNS, round(mean)), 1.0
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(middle**turn for turn in range(most)) < mean else (low, middle)
+    return most, float(f"{low:.3g}")
 
 
 def shared_prefix_of(recorded: Recorded) -> int:
@@ -140,14 +175,19 @@ def fit_lengths(counts: Sequence[int]) -> Lengths:
     return Lengths("empirical", *rounded, low, high, distance, sampled)
 
 
-def burstiness_of(at_s: Sequence[float], seed: int = 0) -> float | None:
-    """1/CV² of the gaps. Times of whole seconds are spread over their second: finer than that nothing is known."""
-    times = np.asarray(at_s)
-    if np.all(times == np.floor(times)):
+def burstiness_of(times_s: Sequence[float] | np.ndarray, seed: int = 0, week: Sequence[float] = ()) -> float | None:
+    """1/CV² of the gaps, counted by the shape of a week if one is given.
+
+    Times of whole seconds are spread over their second: finer than that nothing is known.
+    """
+    times = np.asarray(times_s)
+    if np.all(np.diff(times) == np.floor(np.diff(times))):
         times = np.sort(times + np.random.default_rng(seed).random(len(times)))
-    gaps = np.diff(times)
+    if len(times) < 3:
+        return None
+    gaps = np.diff(shaped_s(times, week))
     deviation = float(gaps.std())
-    if len(gaps) < 2 or deviation == 0:
+    if deviation == 0:
         return None
     found = float(f"{(float(gaps.mean()) / deviation) ** 2:.3g}")
     return None if _POISSON[0] <= found <= _POISSON[1] else max(found, 0.001)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from loadproof.bench.learn.clock import week_in
 from loadproof.bench.learn.closeness import closeness_of, consequences_of, twins_of
 from loadproof.bench.learn.drift import drift_of
 from loadproof.bench.learn.fitting import fit
@@ -63,7 +64,8 @@ def learn(
     with Terminal(stderr=True).status("reading recorded traffic") as status:
         recorded = read_recorded(sources, lambda progress: status.update(progress.words), resume)
         recorded.share *= _share(recorded, loaded)
-        said = Said(recorded, fit(recorded, seed))
+        week = week_in(loaded.workload.arrivals, recorded) if loaded is not None else ()
+        said = Said(recorded, fit(recorded, seed, week))
         if against is not None and loaded is not None:
             said.against = {"name": loaded.name, "sha256": profile_hash(loaded)}
             said.drifts, notes = drift_of(loaded, recorded, seed)

@@ -42,14 +42,22 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
 
 
 def notes_of(file: Path, learned: Learned) -> list[str]:
-    """What the file could not be made to say."""
+    """What the file could not be made to say, and what it says no more."""
     body = file.read_bytes().decode("utf-8")
     inherited = check_file(file, yaml_edit.remove_key(body, ("workload",)).encode("utf-8")).profile
-    return [
+    notes = [
         f"{side}: a lognormal, though the recorded counts are {getattr(learned, side).distance:.1%} off one: the "
         "parent names a distribution's mean and bounds, which a sample cannot take back; learn for the parent instead"
         for side in _held_back(inherited, learned)
     ]
+    before = load_profile(file).workload
+    if named := [name for name in ("classes", "steps") if getattr(before, name)]:
+        notes.append(
+            f"workload.{' and '.join(named)}: not learned and gone from the change, which has one kind of session"
+        )
+    if (before.arrivals.hours or before.arrivals.days) and not learned.shaped:
+        notes.append("the shape of a day or week is gone from the change: these times do not tell the hour")
+    return notes
 
 
 def _held_back(inherited: Profile | None, learned: Learned) -> list[str]:
@@ -82,7 +90,13 @@ def _values(learned: Learned) -> dict[Keys, Value]:
             values |= {("workload", side, name): value for name, value in _lengths(one)}
     values |= {("workload", "arrivals", name): value for name, value in arrivals.items()}
     values["workload", "paired_lengths"] = True if learned.paired else None
-    values["workload", "turns"] = learned.turns if learned.turns > 1 else None
+    turns = learned.turns > 1
+    values["workload", "turns"] = learned.turns if turns else None
+    values["workload", "continues"] = learned.continues if turns and learned.continues < 1 else None
+    gone = [] if turns else ["think_time_s", "think_time_stddev_s"]
+    values |= {("workload", name): None for name in (*gone, "classes", "steps")}
+    if not learned.shaped:
+        values |= {("workload", "arrivals", name): None for name in ("hours", "days")}
     values["workload", "shared_prefix_tokens"] = learned.shared_prefix_tokens or None
     return {**values, ("workload", "name"): None}
 

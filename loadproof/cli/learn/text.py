@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 
 from rich.markup import escape
 from rich.table import Table
@@ -47,7 +48,12 @@ def document(said: Said) -> dict[str, object]:
         "against": said.against,
         "moved": said.moved if said.drifts else None,
         "drift": [
-            {**asdict(one), "since": one.since.isoformat() if one.since else None, "moved": one.moved}
+            {
+                **asdict(one),
+                "since": one.since.isoformat() if one.since else None,
+                "log_e": one.log_e if isfinite(one.log_e) else None,
+                "moved": one.moved,
+            }
             for one in said.drifts
         ],
         "objectives": [{**asdict(one), "breaks": one.breaks} for one in said.consequences],
@@ -78,7 +84,8 @@ def lines(said: Said) -> Iterator[str | Table]:
     if learned.paired:
         yield f"Together   the lengths of prompts and answers go together (rank correlation {learned.correlation:+.2f})"
     if learned.turns > 1:
-        yield f"Turns      {learned.turns} a conversation"
+        goes_on = "" if learned.continues == 1 else f" at most, each goes on in {learned.continues:.0%}"
+        yield f"Turns      {learned.turns} a conversation{goes_on}"
     if learned.shared_prefix_tokens:
         yield f"Prefix     {learned.shared_prefix_tokens:,} tokens that most prompts begin with"
     if said.closeness:
@@ -91,16 +98,31 @@ def lines(said: Said) -> Iterator[str | Table]:
 def _drifts(found: Sequence[Drift]) -> Table:
     table = _table("", "proven", "found", "", "evidence")
     for one in found:
-        change = (one.found - one.proven) / one.proven
-        said = f"moved, seen {one.since:%Y-%m-%d %H:%M} UTC" if one.since else "no alarm"
+        together = one.quantity == "prompts with answers"
+        log_e = f"log e {one.log_e:.1f} of {one.alarm_at:.1f}" if isfinite(one.log_e) else "too few to bet on"
         table.add_row(
-            f"mean {one.quantity}" if "tokens" in one.quantity else f"{one.quantity}, busiest hour",
-            f"{one.proven:,.4g}",
-            f"{one.found:,.4g}",
-            f"{change:+.0%}",
-            f"{said} (log e {one.log_e:.1f} of {one.alarm_at:.1f})",
+            _NAMES.get(one.quantity, f"mean {one.quantity}"),
+            f"{one.proven:,.4g}" if not together else f"{one.proven:+.2f}",
+            f"{one.found:,.4g}" if not together else f"{one.found:+.2f}",
+            "" if together else f"{(one.found - one.proven) / one.proven:+.0%}",
+            f"{_when(one)} ({log_e})",
         )
     return table
+
+
+_NAMES = {
+    "prompts with answers": "rank correlation of both",
+    "turns": "requests a session",
+    "requests/s": "requests/s, busiest day",
+    "sessions/s": "sessions/s, busiest day",
+}
+
+
+def _when(one: Drift) -> str:
+    if one.after_s is None:
+        return "no alarm"
+    seen = f"{one.since:%Y-%m-%d %H:%M} UTC" if one.since else f"{one.after_s / 3600:,.1f} h after the first request"
+    return f"moved, seen {seen}"
 
 
 def _consequences(found: Sequence[Consequence]) -> Table:
