@@ -83,5 +83,12 @@ class Deployment:
         """The condition for a bucket that is named: names are the world's, and may come to be somebody else's."""
         return {"StringEquals": {"aws:ResourceAccount": self.environment.account}}
 
+    @property
+    def in_weights_accounts(self) -> dict[str, dict[str, str | list[str]]]:
+        """The same for buckets that weights come from, which other accounts that the environment names may own."""
+        others = self.environment.weights_accounts
+        accounts = [self.environment.account, *others] if others else self.environment.account
+        return {"StringEquals": {"aws:ResourceAccount": accounts}}
+
     def s3_arn(self, bucket_and_key: str) -> str:
         return self.arn("s3", bucket_and_key, region="", account="")

@@ -86,17 +86,21 @@ def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
             "Resource": "arn:aws:ecr:us-east-1:763104351884:repository/huggingface-pytorch-tgi-inference",
         },
         {
-            "Sid": "ReadWeights",
+            "Sid": "ReadNamedWeights",
             "Effect": "Allow",
             "Action": "s3:GetObject",
             "Resource": "arn:aws:s3:::example-models/llama/*",
+            "Condition": {"StringEquals": {"aws:ResourceAccount": "123456789012"}},
         },
         {
-            "Sid": "ListWeights",
+            "Sid": "ListNamedWeights",
             "Effect": "Allow",
             "Action": "s3:ListBucket",
             "Resource": "arn:aws:s3:::example-models",
-            "Condition": {"StringLike": {"s3:prefix": ["llama/*"]}},
+            "Condition": {
+                "StringEquals": {"aws:ResourceAccount": "123456789012"},
+                "StringLike": {"s3:prefix": ["llama/*"]},
+            },
         },
     ]
 
@@ -155,9 +159,24 @@ def test_a_copy_with_a_shortened_name_may_write_its_log(tmp_path: Path) -> None:
     assert group in statements(stack)["Logs"]["Resource"]
 
 
+def test_weights_may_come_from_accounts_that_the_environment_names(tmp_path: Path) -> None:
+    """This one, and those: a bucket's name alone says nothing of its owner."""
+    environment = ENVIRONMENT.model_copy(update={"weights_accounts": ("210987654321",)})
+    found = statements(synthesize(profile(tmp_path), environment))["ReadNamedWeights"]
+    assert found["Condition"] == {"StringEquals": {"aws:ResourceAccount": ["123456789012", "210987654321"]}}
+
+
+def test_jumpstarts_buckets_are_awss(tmp_path: Path) -> None:
+    """Read without a condition on their account, which nobody else can know."""
+    uri = "s3://jumpstart-private-cache-prod-us-east-1/llama/"
+    source = {"type": "jumpstart", "s3_uri": uri, "accept_eula": True}
+    found = statements(synthesize(profile(tmp_path, {"model": {"source": source}})))
+    assert "Condition" not in found["ReadWeights"] and "ReadNamedWeights" not in found
+
+
 def test_hub_weights_need_no_bucket(tmp_path: Path) -> None:
     """A model from the hub reads nothing from S3."""
-    assert not {"ReadWeights", "ListWeights"} & set(statements(synthesize(profile(tmp_path, FROM_HUB))))
+    assert not [sid for sid in statements(synthesize(profile(tmp_path, FROM_HUB))) if sid.endswith("Weights")]
 
 
 def test_key_is_used_through_services_only(tmp_path: Path) -> None:

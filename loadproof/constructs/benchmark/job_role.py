@@ -10,7 +10,7 @@ from constructs import Construct
 from loadproof.catalog import registry
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.endpoint.execution_role import PULL_ACTIONS, VPC_ACTIONS, repository_arn
-from loadproof.profiles.names import ENVIRONMENT_TAG, stack_name
+from loadproof.profiles.names import ENVIRONMENT_TAG, jobs_prefix, stack_name
 from loadproof.profiles.schema import BenchmarkJob, Environment
 
 
@@ -73,9 +73,10 @@ def job_statements(
     yield from driving_statements(environment_name, environment)
     yield allow("s3:GetObject", "s3:PutObject", on=f"{results_arn}/runs/*")
     yield allow("s3:ListBucket", on=results_arn, when={"StringLike": {"s3:prefix": "runs/*"}})
-    # SageMaker's own group for every processing job of the account.
-    logs = f"arn:{partition}:logs:{environment.region}:{environment.account}:log-group:/aws/sagemaker/ProcessingJobs:*"
-    yield allow("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents", on=logs)
+    # SageMaker's own group for every processing job of the account, in which a job's streams begin with its name.
+    logs = f"arn:{partition}:logs:{environment.region}:{environment.account}:log-group:/aws/sagemaker/ProcessingJobs:"
+    yield allow("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", on=f"{logs}*")
+    yield allow("logs:PutLogEvents", on=f"{logs}log-stream:{jobs_prefix(environment_name)}*")
     yield allow("ecr:GetAuthorizationToken", on="*")
     yield allow(*PULL_ACTIONS, on=repository_arn(settings.image, partition))
     if settings.signing_kms_key_arn is not None:

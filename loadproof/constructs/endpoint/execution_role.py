@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from aws_cdk import CfnResource, Stack
 from aws_cdk import aws_iam as iam
@@ -112,10 +112,13 @@ def repository_arn(image: str, partition: str) -> str:
 
 def _weights(deployment: Deployment, weights: StagedWeights | None) -> Iterable[Statement]:
     places = sorted({place for component in deployment.components for place in _places(component, weights)})
-    if places:
-        objects = [deployment.s3_arn(_objects(place)) for place in places]
-        yield allow("s3:GetObject", on=objects, sid="ReadWeights")
-        yield from _listing("ListWeights", places, deployment)
+    named = sorted({place for component in deployment.components for place in _named_places(component)})
+    kept = [place for place in places if place not in named]
+    for sid, some, when in (("Weights", kept, None), ("NamedWeights", named, deployment.in_weights_accounts)):
+        if some:
+            objects = [deployment.s3_arn(_objects(place)) for place in some]
+            yield allow("s3:GetObject", on=objects, when=when, sid=f"Read{sid}")
+            yield from _listing(f"List{sid}", some, deployment, when)
     contents = sorted(
         {
             component.model.source.hub_content_arn
@@ -140,18 +143,29 @@ def _places(component: Component, weights: StagedWeights | None) -> Iterable[str
         yield adapter.s3_uri.removeprefix("s3://")
 
 
+def _named_places(component: Component) -> Iterable[str]:
+    """Those in buckets that the profile names: not JumpStart's, which are AWS's, nor what this stack staged."""
+    source = component.model.source
+    if isinstance(source, S3Source):
+        yield source.s3_uri.removeprefix("s3://")
+    for adapter in component.adapters:
+        yield adapter.s3_uri.removeprefix("s3://")
+
+
 def _objects(place: str) -> str:
     return f"{place}*" if place.endswith("/") else place
 
 
-def _listing(sid: str, places: list[str], deployment: Deployment) -> Iterable[Statement]:
+def _listing(
+    sid: str, places: list[str], deployment: Deployment, when: Mapping[str, Mapping[str, object]] | None
+) -> Iterable[Statement]:
     """One ListBucket statement a bucket, for the prefixes only."""
     by_bucket: dict[str, list[str]] = {}
     for place in places:
         bucket, _, key = place.partition("/")
         by_bucket.setdefault(bucket, []).append(f"{key}*" if key.endswith("/") or not key else key)
     for position, (bucket, prefixes) in enumerate(sorted(by_bucket.items())):
-        below = {"StringLike": {"s3:prefix": prefixes}}
+        below = {**(when or {}), "StringLike": {"s3:prefix": prefixes}}
         yield allow("s3:ListBucket", on=deployment.s3_arn(bucket), when=below, sid=f"{sid}{position or ''}")
 
 

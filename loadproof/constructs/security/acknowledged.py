@@ -104,8 +104,8 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         "Job/Role",
-        _wildcard(r"arn:aws:logs:[^*]*:log-group:/aws/sagemaker/ProcessingJobs:\*"),
-        "SageMaker writes every processing job of an account into this one group",
+        _wildcard(r"arn:aws:logs:[^*]*:log-group:/aws/sagemaker/ProcessingJobs:(log-stream:loadproof-[0-9a-f]{8}-)?\*"),
+        "SageMaker writes every processing job of an account into this one group, each into streams of its name",
     ),
     Acknowledgement(
         "Job/Role",

@@ -1,6 +1,6 @@
 """What `cdk deploy -c env=<folder>` is pointed at: deploy_profiles/<environment>/environment.yaml."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
@@ -80,12 +80,15 @@ class BenchmarkJob(Part):
     ) = Field(default=None, description="key (ECC_NIST_P256, SIGN_VERIFY) that the job signs its runs with")
 
 
+AccountId: TypeAlias = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{12}$"), Form("twelve digits in quotes", "123456789012")
+]
+
+
 class Environment(Part):
     """What `cdk deploy -c env=<folder>` is pointed at."""
 
-    account: Annotated[
-        str, StringConstraints(pattern=r"^[0-9]{12}$"), Form("twelve digits in quotes", "123456789012")
-    ] = Field(description="twelve digits, quoted")
+    account: AccountId = Field(description="twelve digits, quoted")
     region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$"), Form("an AWS region", "us-east-1")]
     network: Network | None = None
     kms_key_arn: Arn | None = Field(default=None, description="key for volumes, queues, results and logs")
@@ -106,6 +109,9 @@ class Environment(Part):
         StringConstraints(pattern=r"^(https://\S+|http://(127\.0\.0\.1|localhost)(:[0-9]+)?(/\S*)?)$"),
         Form("an https address", "https://huggingface.co"),
     ] = Field(default="https://huggingface.co", description="the hub, or a mirror of it, that weights are staged from")
+    weights_accounts: tuple[AccountId, ...] = Field(
+        default=(), max_length=20, description="accounts besides this one whose buckets weights may come from"
+    )
     acknowledged: Acknowledged = Field(
         default_factory=dict,
         description="rules over templates (docs/template-checks.md) accepted here, each with the reason",

@@ -134,7 +134,8 @@ def test_the_jobs_rights_whole(tmp_path: Path) -> None:
     bucket = {"Fn::GetAtt": [benchmark.logical_id("AWS::S3::Bucket"), "Arn"]}
     here = "us-east-1:123456789012"
     endpoints = [f"arn:aws:sagemaker:{here}:{kind}/loadproof-test-*" for kind in ("endpoint", "inference-component")]
-    logs = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+    group = f"arn:aws:logs:{here}:log-group:/aws/sagemaker/ProcessingJobs"
+    logs = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams"]
     asks = [
         "application-autoscaling:DescribeScalingActivities",
         "cloudwatch:GetMetricData",
@@ -149,7 +150,8 @@ def test_the_jobs_rights_whole(tmp_path: Path) -> None:
         (asks, "*", None),
         (["s3:GetObject", "s3:PutObject"], {"Fn::Join": ["", [bucket, "/runs/*"]]}, None),
         ("s3:ListBucket", bucket, {"StringLike": {"s3:prefix": "runs/*"}}),
-        (logs, f"arn:aws:logs:{here}:log-group:/aws/sagemaker/ProcessingJobs:*", None),
+        (logs, f"{group}:*", None),
+        ("logs:PutLogEvents", f"{group}:log-stream:loadproof-9f86d081-*", None),
         ("ecr:GetAuthorizationToken", "*", None),
         (pulls, f"arn:aws:ecr:{here}:repository/tools/bench", None),
     ]
