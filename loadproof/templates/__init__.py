@@ -27,4 +27,4 @@ def check_template(template: Mapping[str, object], acknowledged: Mapping[str, st
         for rule in RULES
         for one in rule.findings(read)
     ]
-    return tuple(sorted(findings, key=lambda one: (one.code, one.place, one.message)))
+    return tuple(sorted(set(findings), key=lambda one: (one.code, one.place, one.message)))

@@ -1,24 +1,30 @@
-"""Rules about rights: who may do what, to what, and who may become whom (LS0xx).
+"""Rules about rights: who may do what, to what (LS0xx).
 
 IAM compares actions without regard to case and takes `*` and `?` anywhere in them, so that is how they are read here.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from typing import Final
 
+from loadproof.templates.actions import BOUND_BY, BROAD_POLICIES, ESCALATING, RUNS_A_ROLE
+from loadproof.templates.policies import Statement, holders, of_template, statements
 from loadproof.templates.rule import Found, found, rule
-from loadproof.templates.template import UNKNOWN, Block, Resource, Template, listed, text
+from loadproof.templates.template import UNKNOWN, Template, at, leaves, text
 
 _INVOKING: Final = (
     *("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointAsync", "sagemaker:InvokeEndpointWithResponseStream"),
     "sagemaker:InvokeEndpointWithBidirectionalStream",
 )
-_BROAD_POLICIES: Final = re.compile(r"(?:FullAccess|AdministratorAccess|PowerUserAccess)\Z")
+_MANAGED: Final = {
+    "AWS::IAM::Group": "ManagedPolicyArns",
+    "AWS::IAM::Role": "ManagedPolicyArns",
+    "AWS::IAM::User": "ManagedPolicyArns",
+    "AWS::SSO::PermissionSet": "ManagedPolicies",
+}
+_BROAD: Final = re.compile(BROAD_POLICIES)
 # What AWS's service authorization reference lists without a resource type, or what is asked for before there is a name.
 _NAMELESS: Final = re.compile(
     r"""application-autoscaling:Describe\w+
@@ -31,54 +37,20 @@ _NAMELESS: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_ALL_OF_A_KIND: Final = re.compile(
-    r"\*|arn:[^:]*:(?!s3:)[^:]*:[^:]*:[^:]*:(?:\*|[\w-]+[/:]\*)|arn:[^:]*:s3:::\*(?:/\*)?"
+_ANY_NAME: Final = re.compile(r"(?:[\w-]+[/:])?[*?]+(?:[/:].*)?")
+# `loadproof-prod*` is how `loadproof-prod-eu` begins, too; a hash before the hyphen is nobody else's, and six signs
+# after it are the end that Secrets Manager gives to an ARN.
+_BEGINNING: Final = re.compile(r"(?:.*[/:])?(?!.*-(?:[0-9a-f]{8}-\*|\?{6}))[^/:*?]+[*?]+(?:[:/].*)?")
+_WRITES: Final = (
+    *("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload", "s3:PutObjectAcl"),
+    *("s3:PutObjectTagging", "s3:ReplicateDelete", "s3:ReplicateObject", "s3:RestoreObject"),
 )
-# `loadproof-prod-*` is how `loadproof-prod-eu` begins, too; a hash before the hyphen is nobody else's.
-_BEGINNING: Final = re.compile(r"(?:.*[/:])?(?!.*-[0-9a-f]{8}-\*)[\w.-]*\w-\*(?:[:/].*)?")
-_WRITES: Final = ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload")
+_READS: Final = ("s3:GetObject", "s3:GetObjectVersion")
 _BUCKET: Final = re.compile(r"arn:[^:]*:s3:::([^/]+)")
+# Buckets that AWS gives out data from, by names that it documents.
+_OF_AWS: Final = re.compile(r"jumpstart-(?:private-)?cache-prod-.*|prod-.*-starport-layer-bucket")
 _CODE_OF_CDK: Final = re.compile(r"cdk-[a-z0-9]+-assets-")
-# What runs a role that is passed to it: with this and iam:PassRole somebody runs his own code as that role.
-_RUNS_A_ROLE: Final = (
-    *(
-        "lambda:CreateFunction",
-        "ec2:RunInstances",
-        "ecs:RunTask",
-        "cloudformation:CreateStack",
-        "codebuild:CreateProject",
-    ),
-    *("glue:CreateJob", "glue:CreateDevEndpoint", "sagemaker:CreateNotebookInstance", "sagemaker:CreateTrainingJob"),
-    *(
-        "states:CreateStateMachine",
-        "states:UpdateStateMachine",
-        "scheduler:CreateSchedule",
-        "ssm:StartAutomationExecution",
-    ),
-)
-# With each of these alone a role can make itself, or another that it can be, as strong as it likes.
-_ESCALATING: Final = (
-    *("iam:AddUserToGroup", "iam:AttachGroupPolicy", "iam:AttachRolePolicy", "iam:AttachUserPolicy"),
-    *("iam:CreateAccessKey", "iam:CreateLoginProfile", "iam:CreatePolicyVersion", "iam:DeleteRolePermissionsBoundary"),
-    *("iam:PutGroupPolicy", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy", "iam:PutUserPolicy"),
-    *("iam:SetDefaultPolicyVersion", "iam:UpdateAssumeRolePolicy", "iam:UpdateLoginProfile"),
-    *("lambda:AddPermission", "lambda:UpdateFunctionCode", "lambda:UpdateFunctionConfiguration"),
-    *("cloudformation:ExecuteChangeSet", "cloudformation:UpdateStack", "codebuild:UpdateProject"),
-    *("iam:UpdateOpenIDConnectProviderThumbprint", "iam:UpdateSAMLProvider"),
-    *("kms:PutKeyPolicy", "s3:PutBucketPolicy", "secretsmanager:PutResourcePolicy", "ssm:SendCommand"),
-)
-# Services that act for whoever asks them to, by the role or the policy that names them.
-_DEPUTIES: Final = (
-    *("bedrock", "cloudtrail", "cloudwatch", "config", "delivery.logs", "events", "logs", "s3", "sagemaker"),
-    *("scheduler", "sns", "ses", "states"),
-)
-_POLICY_OF: Final = {
-    "AWS::KMS::Key": "KeyPolicy",
-    "AWS::S3::BucketPolicy": "PolicyDocument",
-    "AWS::SecretsManager::ResourcePolicy": "ResourcePolicy",
-    "AWS::SNS::TopicPolicy": "PolicyDocument",
-    "AWS::SQS::QueuePolicy": "PolicyDocument",
-}
+_TAGGED: Final = "ResourceTag/"
 
 
 @rule(
@@ -88,11 +60,12 @@ _POLICY_OF: Final = {
     mend="Name the endpoint and each of its components, or ask for a tag of theirs (aws:ResourceTag).",
 )
 def invokes_unnamed(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        action = next((one for one in _INVOKING if allows(statement, one)), None)
-        wide = [place for place in _resources(statement) if "*" in place or "?" in place]
-        if action and wide and not _asks(statement, "ResourceTag/"):
-            yield found(resource, f"{action} on {wide[0]}", "name the endpoint and its components, or ask for a tag")
+    for statement in statements(template, "identity"):
+        action = next((one for one in _INVOKING if statement.allows(one)), None)
+        wide = [place for place in statement.places if _is_wild(place)]
+        if action and wide and not statement.asks(_TAGGED):
+            message = f"{action} on {wide[0]}"
+            yield found(statement.resource, message, "name the endpoint and its components, or ask for a tag")
 
 
 @rule(
@@ -102,15 +75,18 @@ def invokes_unnamed(template: Template) -> Iterator[Found]:
     mend="List the actions on the resources.",
 )
 def broad_rights(template: Template) -> Iterator[Found]:
-    for resource in template.of("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
-        for policy in listed(resource.properties, "ManagedPolicyArns"):
-            if _BROAD_POLICIES.search(text(policy)):
-                yield found(resource, f"has {text(policy).rpartition('/')[2]}", "list the actions it needs")
-    for resource, statement in template.statements():
-        wide = [action for action in _actions(statement) if action == "*" or action.endswith(":*")]
-        if wide or "NotAction" in statement or "NotResource" in statement:
+    for resource in template.of(*_MANAGED):
+        for policy in at(resource.properties, _MANAGED[resource.type]):
+            name = text(policy).rpartition("/")[2]
+            if _BROAD.fullmatch(name):
+                yield found(resource, f"has {name}", "list the actions it needs")
+    for statement in statements(template, "identity", "resource"):
+        if statement.resource.type in ("AWS::KMS::Key", "AWS::KMS::ReplicaKey"):
+            continue  # a key that its account may not do everything with can be lost for good
+        wide = [action for action in statement.actions if _is_whole_service(action)]
+        if wide or statement.is_inverted:
             message = f"allows {wide[0]}" if wide else "allows all but what it names"
-            yield found(resource, message, "list the actions on the resources")
+            yield found(statement.resource, message, "list the actions on the resources")
 
 
 @rule(
@@ -120,13 +96,13 @@ def broad_rights(template: Template) -> Iterator[Found]:
     mend="Name the role, and the one service in the condition iam:PassedToService.",
 )
 def passes_roles(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        if not allows(statement, "iam:PassRole"):
+    for statement in statements(template, "identity"):
+        if not statement.allows("iam:PassRole"):
             continue
-        if not _asks(statement, "iam:PassedToService"):
-            yield found(resource, "iam:PassRole without iam:PassedToService", "add the condition")
-        if any("*" in place for place in _resources(statement)):
-            yield found(resource, "iam:PassRole on roles that are not named", "name the role")
+        if not statement.asks("iam:PassedToService"):
+            yield found(statement.resource, "iam:PassRole without iam:PassedToService", "name one service in it")
+        if any(_is_wild(place) for place in statement.places):
+            yield found(statement.resource, "iam:PassRole on roles that are not named", "name the role")
 
 
 @rule(
@@ -136,52 +112,38 @@ def passes_roles(template: Template) -> Iterator[Found]:
     mend="Name the resources, or ask for a tag of theirs; `*` stays for actions that know no narrower one.",
 )
 def every_resource(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        wide = [place for place in _resources(statement) if _ALL_OF_A_KIND.fullmatch(place)]
-        if not wide or _asks(statement, "ResourceTag/"):
+    for statement in statements(template, "identity"):
+        wide = [place for place in statement.places if _names_nothing(place)]
+        if not wide or statement.asks(_TAGGED):
             continue
-        for action in _actions(statement):
+        for action in statement.actions:
             if _NAMELESS.fullmatch(action) is None:
-                yield found(resource, f"{action} on {wide[0]}", "name the resources")
-            elif action == "cloudwatch:PutMetricData" and not _asks(statement, "cloudwatch:namespace"):
-                yield found(resource, f"{action} into every namespace", "add the condition cloudwatch:namespace")
-
-
-@rule(
-    "LS013",
-    "Role that a service may take for anybody",
-    reason="Without a condition another account's job, schedule or machine could be made to run under this role (the "
-    "confused deputy).",
-    mend="Add aws:SourceAccount (or aws:SourceArn) to the trust.",
-)
-def trusts_any_account(template: Template) -> Iterator[Found]:
-    for resource in template.of("AWS::IAM::Role"):
-        for statement in listed(resource.properties.get("AssumeRolePolicyDocument") or {}, "Statement"):
-            if _asks(statement, "aws:Source"):
-                continue
-            for service in _deputies(statement):
-                yield found(resource, f"trusts {service} for every account", "add the condition aws:SourceAccount")
+                yield found(statement.resource, f"{action} on {wide[0]}", "name the resources")
+            elif action == "cloudwatch:PutMetricData" and not statement.asks("cloudwatch:namespace"):
+                message = f"{action} into every namespace"
+                yield found(statement.resource, message, "add the condition cloudwatch:namespace")
 
 
 @rule(
     "LS014",
     "Bucket that may be somebody else's",
     reason="Names of buckets are the world's: once a bucket is gone, or before it is made, another account can take "
-    "its name, and prompts, answers or code then go there or come from there.",
-    mend="Add the condition aws:ResourceAccount.",
+    "its name, and prompts, answers, weights or code then go there or come from there.",
+    mend="Add the condition aws:ResourceAccount, with every account that is meant.",
 )
 def squatted_bucket(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        if _asks(statement, "aws:ResourceAccount"):
+    own = {text(bucket.properties.get("BucketName")) for bucket in template.of("AWS::S3::Bucket")}
+    for statement in statements(template, "identity"):
+        named = (_BUCKET.match(place) for place in statement.places)
+        buckets = [one[1] for one in named if one and UNKNOWN not in one[1] and one[1] not in own]
+        theirs = [bucket for bucket in buckets if not _OF_AWS.fullmatch(bucket)]
+        if not theirs or statement.asks("aws:ResourceAccount"):
             continue
-        named = (_BUCKET.match(place) for place in _resources(statement))
-        buckets = [bucket[1] for bucket in named if bucket and UNKNOWN not in bucket[1]]
-        writes = next((action for action in _WRITES if allows(statement, action)), None)
-        code = [bucket for bucket in buckets if _CODE_OF_CDK.match(bucket)]
-        if writes and buckets:
-            yield found(resource, f"{writes} in {buckets[0]}, whoever owns it", "add the condition aws:ResourceAccount")
-        elif code and allows(statement, "s3:GetObject"):
-            yield found(resource, f"code from {code[0]}, whoever owns it", "add the condition aws:ResourceAccount")
+        done = next((action for action in (*_WRITES, *_READS) if statement.allows(action)), None)
+        code = next((bucket for bucket in theirs if _CODE_OF_CDK.match(bucket)), None)
+        message = f"code from {code}" if code and done in _READS else f"{done} in {theirs[0]}"
+        if done:
+            yield found(statement.resource, f"{message}, whoever owns it", "add the condition aws:ResourceAccount")
 
 
 @rule(
@@ -191,38 +153,17 @@ def squatted_bucket(template: Template) -> Iterator[Found]:
     mend="Leave it to the deployment; a role of an endpoint needs none of it.",
 )
 def escalates(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        for action in _ESCALATING:
-            if allows(statement, action):
-                yield found(resource, f"{action}: whoever has it can have any right", "take the action away")
-        if allows(statement, "sts:AssumeRole") and any("*" in place for place in _resources(statement)):
-            yield found(resource, "sts:AssumeRole on roles that are not named", "name the role")
-    passing = {
-        resource.logical_id for resource, statement in template.statements() if allows(statement, "iam:PassRole")
-    }
-    for resource, statement in template.statements():
-        for action in _RUNS_A_ROLE if resource.logical_id in passing else ():
-            if allows(statement, action):
-                yield found(resource, f"{action} with iam:PassRole: runs its own code as that role", "take one away")
-
-
-@rule(
-    "LS016",
-    "Policy that lets in anybody",
-    reason="A resource's own policy opens it to the accounts it names: to `*` to everybody, and to a service for "
-    "whoever makes that service ask (the confused deputy).",
-    mend="Name the account, or add aws:SourceAccount, aws:SourceArn or aws:PrincipalOrgID.",
-)
-def lets_in_anybody(template: Template) -> Iterator[Found]:
-    for resource, statement in _resource_statements(template):
-        if _asks(statement, "aws:Source") or _asks(statement, "aws:Principal"):
-            continue
-        principal = statement.get("Principal")
-        named = principal if isinstance(principal, dict) else {"AWS": principal}
-        if any(text(one) == "*" for one in listed(named, "AWS")):
-            yield found(resource, "allows everybody", "name the account that may")
-        for service in _deputies(statement):
-            yield found(resource, f"allows {service} for every account", "add aws:SourceAccount")
+    allowed = list(statements(template, "identity"))
+    for statement in allowed:
+        for effect, actions in ESCALATING.items():
+            reached = [one for one in actions if statement.allows(one) and not statement.asks(*BOUND_BY.get(one, ()))]
+            if reached:
+                more = f" and {len(reached) - 1} more" if len(reached) > 1 else ""
+                message = f"{reached[0]}{more}: whoever has it {effect}"
+                yield found(statement.resource, message, "take the action away")
+        if statement.allows("sts:AssumeRole") and any(_is_wild(place) for place in statement.places):
+            yield found(statement.resource, "sts:AssumeRole on roles that are not named", "name the role")
+    yield from _runs_roles(template, allowed)
 
 
 @rule(
@@ -232,51 +173,49 @@ def lets_in_anybody(template: Template) -> Iterator[Found]:
     mend="Write the names out, or ask for a tag (aws:ResourceTag).",
 )
 def beginning_of_names(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        begun = [place for place in _resources(statement) if _BEGINNING.fullmatch(place)]
-        if begun and not _asks(statement, "ResourceTag/"):
-            yield found(resource, f"{_actions(statement)[0]} on {begun[0]}", "write the names out, or ask for a tag")
+    for statement in statements(template, "identity"):
+        begun = [place for place in statement.places if _BEGINNING.fullmatch(re.sub(r"\Aarn:[^:]*:", "", place))]
+        if begun and not statement.asks(_TAGGED):
+            action = next(iter(statement.actions), "all but what it names")
+            message = f"{action} on {begun[0]}"
+            yield found(statement.resource, message, "write the names out, or ask for a tag")
 
 
-def allows(statement: Block, action: str) -> bool:
-    """True when a statement's actions reach this one."""
-    return any(fnmatchcase(action.lower(), pattern.lower()) for pattern in _actions(statement))
+def _runs_roles(template: Template, allowed: list[Statement]) -> Iterator[Found]:
+    """A role that the template makes itself stands there with all its rights, which these rules judge."""
+    held = holders(template)
+    passing: set[str] = set()
+    for statement in allowed:
+        passed = list(leaves(statement.body.get("Resource")))
+        is_judged = bool(passed) and all(of_template(one, template, "AWS::IAM::Role") for one in passed)
+        if statement.allows("iam:PassRole") and not is_judged:
+            passing |= held[statement.resource.logical_id]
+    for statement in allowed:
+        if passing & held[statement.resource.logical_id]:
+            for action in RUNS_A_ROLE:
+                if statement.allows(action):
+                    message = f"{action} with iam:PassRole: runs its own code as that role"
+                    yield found(statement.resource, message, "take one away")
 
 
-def _resource_statements(template: Template) -> Iterator[tuple[Resource, Block]]:
-    """Every Allow of a policy that stands at a bucket, a queue, a topic, a key or a secret."""
-    for resource in template.of(*_POLICY_OF):
-        for statement in listed(_document(resource.properties.get(_POLICY_OF[resource.type])), "Statement"):
-            if isinstance(statement, dict) and statement.get("Effect") == "Allow":
-                yield resource, statement
+def _is_wild(place: str) -> bool:
+    return "*" in place or "?" in place
 
 
-def _document(value: object) -> Block:
-    """A policy as a map; CloudFormation also takes it as text."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}
+def _is_whole_service(action: str) -> bool:
+    """True for `*`, `s3:*`, `iam:?*`, and for a wildcard in the service's own name."""
+    service, colon, name = action.partition(":")
+    return _is_wild(service) or (bool(colon) and not name.strip("*?"))
 
 
-def _deputies(statement: Block) -> list[str]:
-    """Services of a principal that act for whoever asks them."""
-    principal = statement.get("Principal")
-    services = [text(one) for one in listed(principal, "Service")] if isinstance(principal, dict) else []
-    return [one for one in services if one.partition(".amazonaws.com")[0] in _DEPUTIES]
-
-
-def _asks(statement: Block, key: str) -> bool:
-    """True when a condition of the statement has a key with this in it, in any case."""
-    conditions = statement.get("Condition") or {}
-    return any(str(name).lower().find(key.lower()) >= 0 for keys in conditions.values() for name in keys)
-
-
-def _actions(statement: Block) -> list[str]:
-    return [str(action) for action in listed(statement, "Action")]
-
-
-def _resources(statement: Block) -> list[str]:
-    return [text(place) for place in listed(statement, "Resource")]
+def _names_nothing(place: str) -> bool:
+    """True for `*`, an ARN that ends early, any account, any name of a type, any bucket."""
+    parts = place.split(":", 5)
+    if not place.strip("*?") or len(parts) < 6:
+        return _is_wild(place[-1:]) and (place.startswith("arn") or not place.strip("*?"))
+    service, account, name = parts[2], parts[4], parts[5]
+    if _is_wild(service) or _is_wild(account):
+        return True
+    if service == "s3":
+        return not name.partition("/")[0].strip("*?")
+    return service != "execute-api" and _ANY_NAME.fullmatch(name) is not None  # there an API's id stands first

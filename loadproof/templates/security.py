@@ -9,7 +9,7 @@ from typing import Final
 from loadproof.catalog import instances
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown_key
 from loadproof.templates.rule import Found, found, rule
-from loadproof.templates.template import UNKNOWN, Resource, Template, listed, text
+from loadproof.templates.template import Resource, Template, listed, text
 
 _MOVING_TAGS: Final = ("latest", "nightly", "main", "dev", "stable")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}\Z")
@@ -32,7 +32,7 @@ def image_not_pinned(template: Template) -> Iterator[Found]:
     for resource, container in template.containers():
         image = text(container.get("Image", ""))
         tag = image.rpartition("/")[2].partition(":")[2]
-        if "Image" not in container or "@sha256:" in image or UNKNOWN in tag:
+        if "Image" not in container or "@sha256:" in image or "${" in tag:
             continue
         if not tag:
             yield found(resource, "the image has no tag, which means :latest", "add a version tag or a digest")
@@ -51,7 +51,7 @@ def revision_not_pinned(template: Template) -> Iterator[Found]:
         variables = container.get("Environment") or {}
         for name, revisions in _REVISIONS.items():
             model = text(variables.get(name, ""))
-            if not model or model.startswith(("/", "s3://", UNKNOWN)):
+            if not model or model.startswith(("/", "s3://", "${")):
                 continue
             if not any(_COMMIT.match(text(variables.get(revision, ""))) for revision in revisions):
                 message = f"{name} names a model of the hub without a commit"
@@ -169,9 +169,7 @@ def _variables(template: Template) -> Iterator[tuple[Resource, str, str]]:
 def _names_a_place(value: str) -> bool:
     """True for values that say where a secret is, or that are none: an ARN, a reference, a switch, a number."""
     return (
-        value.startswith(("arn:", UNKNOWN))
-        or value.lower() in ("", "true", "false")
-        or value.replace(".", "").isdigit()
+        value.startswith(("arn:", "${")) or value.lower() in ("", "true", "false") or value.replace(".", "").isdigit()
     )
 
 

@@ -32,10 +32,9 @@ def test_what_a_wildcard_covered_is_not_new() -> None:
 
 def test_a_wildcard_in_place_of_names_is_new() -> None:
     """From two named actions to all of the service is more, and a risk: it is nobody's need."""
-    (finding,) = found(
-        {"Role": role(allow(["sqs:SendMessage", "sqs:GetQueueUrl"], ORDERS))}, {"Role": role(allow("sqs:*", ORDERS))}
-    )
-    assert (finding.code, finding.severity) == ("LR040", "risk")
+    named = role(allow(["sqs:SendMessage", "sqs:GetQueueUrl"], ORDERS))
+    (finding,) = found({"Role": named}, {"Role": role(allow("sqs:*", ORDERS))}, "LR040")
+    assert finding.severity == "risk"
 
 
 def test_brackets_in_a_name_are_no_pattern() -> None:
@@ -110,7 +109,7 @@ def test_a_permission_on_a_function_that_was_there_is_told() -> None:
         FunctionName={"Ref": "F"},
         Principal="events.amazonaws.com",
     )
-    (finding,) = found({"F": function}, {"F": function, "P": permission})
+    (finding,) = found({"F": function}, {"F": function, "P": permission}, "LR040")
     assert finding.message == "events.amazonaws.com may newly invoke function worker"
     assert found({}, {"F": function, "P": permission}, "LR040") == []
 
@@ -161,8 +160,9 @@ def test_a_policy_of_one_role_counts_as_the_roles() -> None:
 def test_a_user_may_not_do_everything_unseen() -> None:
     """A person's rights are as dangerous as a function's."""
     policies = [{"PolicyName": "p", "PolicyDocument": {"Statement": [allow("*", "*")]}}]
-    (finding,) = found({"U": resource("IAM::User", UserName="u")}, {"U": resource("IAM::User", Policies=policies)})
-    assert (finding.code, finding.severity, finding.message) == ("LR040", "risk", "user U is newly allowed * on *")
+    before, after = resource("IAM::User", UserName="u"), resource("IAM::User", Policies=policies)
+    (finding,) = found({"U": before}, {"U": after}, "LR040")
+    assert (finding.severity, finding.message) == ("risk", "user U is newly allowed * on *")
 
 
 def test_fewer_exceptions_are_more_rights() -> None:
