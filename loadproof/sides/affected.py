@@ -48,10 +48,14 @@ class Reader:
 
     def __init__(self) -> None:
         self._named_by_id: dict[str, tuple[str, ...]] = {}
+        self._targets: dict[str, frozenset[str]] = {}  # by path, of the tree whose places are looked for
+        self._last_parts: set[str] = set()
 
     def places(self, tree: Tree) -> dict[Place, FoundPlace]:
         """Every environment and profile of a side."""
         files = places_of(tree)
+        self._targets = {}
+        self._last_parts = {path.rpartition("/")[2] for path in tree.ids} | {"", ".", ".."}
         self._read(tree, [file for place, file in files.items() if not place.of_environment])
         return {
             place: self._found(tree, file, f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}")
@@ -60,25 +64,31 @@ class Reader:
 
     def _found(self, tree: Tree, file: str, environment_file: str) -> FoundPlace:
         seen = {environment_file}
-        waiting = [file] if file != environment_file else []
+        waiting = {file} - seen
         while waiting:
             path = waiting.pop()
-            if path in seen or path not in tree.ids:
+            if path not in tree.ids:
                 continue
             seen.add(path)
-            waiting += self._named(tree, path)
+            if path not in self._targets:
+                self._targets[path] = self._named(tree, path)
+            waiting |= self._targets[path] - seen
         made_of = tuple(sorted(seen))
         return FoundPlace(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
 
-    def _named(self, tree: Tree, path: str) -> list[str]:
+    def _named(self, tree: Tree, path: str) -> frozenset[str]:
         """Files of the tree that a YAML file names, relative to itself, in whatever field."""
         if not path.endswith((".yaml", ".yml")):
-            return []
+            return frozenset()
         if tree.ids[path] not in self._named_by_id:
             self._read(tree, [path])
         folder = posixpath.dirname(path)
-        targets = (posixpath.normpath(posixpath.join(folder, text)) for text in self._named_by_id[tree.ids[path]])
-        return [target for target in targets if target in tree.ids and target != path]
+        targets = (
+            posixpath.normpath(posixpath.join(folder, text))
+            for text in self._named_by_id[tree.ids[path]]
+            if text.rpartition("/")[2] in self._last_parts  # a file may hold thousands of texts, and few are names
+        )
+        return frozenset(target for target in targets if target in tree.ids and target != path)
 
     def _read(self, tree: Tree, paths: list[str]) -> None:
         """One request for all of them: through git, each costs a process."""

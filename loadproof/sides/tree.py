@@ -11,7 +11,8 @@ import hashlib
 import os
 import posixpath
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +28,8 @@ _NO_CODE: Final = frozenset(
 )
 _NEVER: Final = frozenset({".git", "__pycache__", "node_modules", "cdk.out"})
 _MOST_HOPS: Final = 8
-MOST_LINKS: Final = 1000  # each is followed through everything that there is
+MOST_LINKS: Final = 1000  # that are followed
+_MOST_REACHED: Final = 1_000_000  # files that they lead to
 MOST_SIDE_BYTES: Final = 512 * 2**20  # laid out of one commit
 _LONGEST_TARGET: Final = 4096  # bytes of a path: Linux's PATH_MAX
 
@@ -266,22 +268,38 @@ def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
     links = sorted(path for path in ids if path in source.links)
     if not links:
         return ids
-    if len(links) > MOST_LINKS:
-        raise InputError(
-            f"{len(links):,} symbolic links, of which a review follows {MOST_LINKS:,} at most; name folders"
-        )
-    leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.each(links)}
-    return {**ids, **{path: digest_of(_reached(path, leads, ids)) for path in links}}
+    ordered = sorted(ids)
+    everything = ("everything", digest_of((path, ids[path]) for path in ordered))
+    leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.each(links[:MOST_LINKS])}
+    found, room = dict(ids), _MOST_REACHED
+    below: dict[str, tuple[str, str]] = {}
+    for path in links:
+        hops, target = _hops(path, leads) if path in leads else ([path], "")
+        if target and target not in below:
+            rows = _below(target, ordered, ids, room)
+            room -= len(rows)
+            below[target] = ("below", digest_of(rows)) if room > 0 else everything
+        # A link that nobody follows may lead to all that there is: whatever changes, it changes.
+        rest = below[target] if target else everything if path not in leads else ("nothing",)
+        found[path] = digest_of([*((one, ids[one]) for one in hops), rest])
+    return found
 
 
-def _reached(path: str, leads: Mapping[str, str | None], ids: Mapping[str, str]) -> list[tuple[str, str]]:
+def _hops(path: str, leads: Mapping[str, str | None]) -> tuple[list[str], str | None]:
+    """The links that one leads through, itself first, and where the last of them leads."""
     seen = [path]
     target = leads[path]
     while target is not None and target in leads and len(seen) < _MOST_HOPS:
         seen.append(target)
         target = leads[target]
-    below = sorted((one, ids[one]) for one in ids if target and (one == target or one.startswith(f"{target}/")))
-    return [(one, ids[one]) for one in seen] + below
+    return seen, target
+
+
+def _below(target: str, ordered: Sequence[str], ids: Mapping[str, str], most: int) -> list[tuple[str, str]]:
+    """The file of that path and everything in the folder of that path, `most` at the most."""
+    start, end = bisect_left(ordered, f"{target}/"), bisect_left(ordered, f"{target}0")  # "0" comes after "/"
+    own = [target] if target in ids else []
+    return [(one, ids[one]) for one in (*own, *ordered[start : min(end, start + most)])]
 
 
 def _inside(path: str, target: str) -> str | None:
