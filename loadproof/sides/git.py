@@ -93,12 +93,12 @@ class Repository:
     def has_folder(self, commit: str, folder: str) -> bool:
         return self._asked("cat-file", "-t", f"{commit}:{folder}") == "tree"
 
-    def contents(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    def contents(self, ids: Iterable[str], most_bytes: int = MOST_BLOB_BYTES) -> Iterator[tuple[str, bytes]]:
         """Id and content of every blob, raw as git keeps it, one in memory at a time; OVERSIZED for a larger one."""
         wanted = list(dict.fromkeys(ids))
         small = []
         for one, size_bytes in zip(wanted, self._sizes(wanted), strict=True):
-            if size_bytes > MOST_BLOB_BYTES:
+            if size_bytes > most_bytes:
                 yield one, OVERSIZED
             else:
                 small.append(one)

@@ -227,8 +227,15 @@ def test_a_run_judged_by_less_is_none_of_a_reviews(tmp_path: Path, chat: Path) -
     (project / "head").symlink_to(project)  # where a review lays the head out
     side = Side(chat.relative_to(project).as_posix(), None, profile, {})
     base, head, _ = find_trees(str(project), str(project), direct=True)
-    found = runs_for(base, head, [Pair("dev", "chat", None, side)], [str(tmp_path / "runs")], project)
+    found = runs_for(base, head, [Pair("dev", "chat", None, side)], [str(tmp_path / "runs")], project, print)
     assert [Path(run.link).name for run in found] == ["own"]
+
+
+def test_a_file_of_too_many_values_is_no_runs(run: Path) -> None:
+    """150 kB of empty lists, which would take 3 MB once they are read: 50,001 commas and brackets."""
+    (run / "plan.json").write_text('{"a":[' + "[]," * 49_999 + "0]}")
+    [found] = read_stored(places_of([run.parent]))
+    assert "plan.json: more than 50,000 values" in found.problem
 
 
 def test_a_run_from_the_future_proves_nothing(run: Path, chat: Path) -> None:

@@ -178,6 +178,9 @@ def bombs() -> Iterator[tuple[str, Attack]]:
     yield "huge code", lambda p, t: _huge(p, "stacks/queue.py", 300)
     yield "a huge cdk.json", lambda p, t: _huge(p, "cdk.json", 300)
     yield "huge evidence", lambda p, t: _huge(p, "evidence/run/summary.json", 300)
+    yield "many huge plans", lambda p, t: _many_plans(p, b'"' + b"x" * (15 << 20) + b'"')
+    yield "plans of empty lists", lambda p, t: _many_plans(p, b"[" + b"[]," * (5 << 20) + b"0]")
+    yield "more links than are followed", lambda p, t: _many_links(p, t, 1100)
     yield "huge signers", lambda p, t: _huge(p, "deploy_profiles/signers.yaml", 300)
     yield "a tree without an end", _endless_tree
     yield "aliases", lambda p, t: _put(p, chat, _aliases(40))
@@ -314,10 +317,10 @@ def _chain(project: Project, traps: Traps) -> None:
     (folder / "link40.yaml").symlink_to(traps.secret)
 
 
-def _many_links(project: Project, traps: Traps) -> None:
+def _many_links(project: Project, traps: Traps, count: int = 1000) -> None:
     folder = project.root / "deploy_profiles" / "dev" / "links"
     folder.mkdir()
-    for at in range(1000):
+    for at in range(count):
         (folder / f"{at}").symlink_to("../..")
 
 
@@ -386,6 +389,15 @@ def _huge(project: Project, path: str, mib: int) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("wb") as opened:
         opened.truncate(mib << 20)
+
+
+def _many_plans(project: Project, value: bytes) -> None:
+    """One blob, the plan of forty runs."""
+    content = b'{"schema_version":2,"a":' + value + b"}"
+    for at in range(40):
+        file = project.root / f"evidence/r{at}/plan.json"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
 
 
 def _many_large(project: Project) -> None:

@@ -144,6 +144,14 @@ def test_nothing_of_a_stranger_runs_or_leaks(
     check_harmless(in_this_process(head, traps, ["review", *sides, "--trust=base"], monkeypatch), traps)
 
 
+@pytest.mark.parametrize("name", ["many huge plans", "more links than are followed"])
+def test_what_is_too_much_to_read_leaves_the_review(
+    name: str, head: Project, traps: Traps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attacked(head, traps, dict(BOMBS)[name])
+    assert in_this_process(head, traps, ["review", "main", "head", "--trust=base"], monkeypatch).document is not None
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux counts it")
 @pytest.mark.parametrize(("name", "attack"), BOMBS, ids=[ascii(name) for name, _ in BOMBS])
 def test_a_bomb_takes_at_most_a_gibibyte(name: str, attack: Attack, head: Project, traps: Traps) -> None:

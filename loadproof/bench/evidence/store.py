@@ -33,7 +33,8 @@ __all__ = [
 ]  # fmt: skip
 Row = Mapping[str, object]  # what a file that may hold anything says
 _SMALL = (PLAN, SUMMARY, EVIDENCE)
-_MOST_BYTES = 32 * 1024 * 1024  # of a small file
+MOST_BYTES = 4 * 1024 * 1024  # of a small file
+_MOST_VALUES = 50_000  # in one, as its brackets and commas count them: an empty list of three bytes takes 64 in memory
 _AT_ONCE = 8  # runs read side by side
 
 
@@ -93,10 +94,15 @@ class StoredRun:
 
 def read_stored(places: Iterable[Place]) -> tuple[StoredRun, ...]:
     """Every run of these places, the newest first; one that cannot be read has its `problem`."""
+    return tuple(sorted(_each(places), key=lambda run: (run.created_utc, run.run_id, run.where), reverse=True))
+
+
+def _each(places: Iterable[Place]) -> Iterator[StoredRun]:
+    """No more than _AT_ONCE in memory, for whoever keeps none."""
     found = [(place, name, files) for place in places for name, files in place.runs().items()]
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # S3 takes its time for each of many small files
-        runs = [*pool.map(lambda one: read_run_of(*one), found)]
-    return tuple(sorted(runs, key=lambda run: (run.created_utc, run.run_id, run.where), reverse=True))
+        for start in range(0, len(found), _AT_ONCE):
+            yield from pool.map(lambda one: read_run_of(*one), found[start : start + _AT_ONCE])
 
 
 def stored_runs(
@@ -112,15 +118,16 @@ def stored_runs(
     one whose files do not fit together, or that `counts` refuses. `measured` says what a review needs of a run,
     `measured_run` unless given. Raises InputError for a place that is not there.
     """
-    return tuple(
+    runs = (
         (measured or measured_run)(run)
-        for run in read_stored(places_of([place]))
+        for run in _each(places_of([place]))
         if not (run.problem or run.misfits)
         and run.profile
         and run.summary
         and (local_cloud or run.local_cloud is None)
         and counts(run)
     )
+    return tuple(sorted(runs, key=lambda run: (run.created_utc, run.run_id, run.link), reverse=True))
 
 
 def measured_run(run: StoredRun) -> MeasuredRun:
@@ -154,11 +161,14 @@ def read_run_of(place: Place, name: str, files: Files) -> StoredRun:
     hashes: dict[str, str] = {}
     problems = []
     for file in _SMALL:
-        if files.get(file, 0) > _MOST_BYTES:
+        if files.get(file, 0) > MOST_BYTES:
             problems.append(f"{file}: {files[file]:,} bytes are too many to be one")
             continue
         body = place.read(name, file) if file in files else None
         if body is None:
+            continue
+        if sum(map(body.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+            problems.append(f"{file}: more than {_MOST_VALUES:,} values are too many to be one")
             continue
         try:
             row = orjson.loads(body)
@@ -176,7 +186,7 @@ def read_run_of(place: Place, name: str, files: Files) -> StoredRun:
     except InputError as error:
         problems.append(str(error).replace("\n", "; "))
     misfits = () if problems else tuple(_misfits(plan, summary, evidence, hashes))
-    signature = place.read(name, SIGNATURE) if 0 < files.get(SIGNATURE, 0) <= _MOST_BYTES else None
+    signature = place.read(name, SIGNATURE) if 0 < files.get(SIGNATURE, 0) <= MOST_BYTES else None
     return StoredRun(
         place=place,
         name=name,

@@ -144,7 +144,7 @@ def _made(
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
         sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust)
-        runs = runs_for(before, after, sides.pairs, evidence, work) if sides.pairs or evidence else ()
+        runs = runs_for(before, after, sides.pairs, evidence, work, say) if sides.pairs or evidence else ()
     made = assembled(before.label, after.label, sides.pairs, runs, sides.unaffected, sides.not_run)
     say(f"reviewed in {time.monotonic() - started_s:.1f} s")
     return made

@@ -13,6 +13,7 @@ from loadproof.bench.evidence.status import judged_otherwise
 from loadproof.bench.evidence.store import (
     DEFAULT_PLACES,
     EVIDENCE,
+    MOST_BYTES,
     PLAN,
     SIGNATURE,
     SUMMARY,
@@ -24,14 +25,18 @@ from loadproof.errors import InputError
 from loadproof.profiles import Profile, profile_hash
 from loadproof.profiles.signers import FILE_NAME, Signers, signers_of
 from loadproof.review.model import MeasuredRun, Pair
+from loadproof.sides.git import OVERSIZED
 from loadproof.sides.pairs import HEAD
-from loadproof.sides.tree import PROFILES, CommitSource, Tree
+from loadproof.sides.tree import PROFILES, CommitSource, Tree, is_plain
+
+_MOST_FILES = 4_000  # of evidence, read of one commit
+_MOST_SIDE_BYTES = 12 * 2**20  # of all of them: some 36 times as much in memory, at worst
 
 Profiles: TypeAlias = Mapping[tuple[str, str, str], tuple[Profile, Path]]  # by environment, name and hash
 
 
 def runs_for(
-    base: Tree, head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Path
+    base: Tree, head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Path, say: Callable[[str], None]
 ) -> tuple[MeasuredRun, ...]:
     """Runs of `places`; without any, those in `evidence/` and `runs/` of HEAD's side. Raises InputError.
 
@@ -45,7 +50,12 @@ def runs_for(
     root = head.source.folder
     if root is None:
         root = work / "evidence-of-head"
-        _lay_out(head, root)
+        left_out = _lay_out(head, root)
+        if left_out:
+            say(
+                f"{left_out:,} files of evidence are not read and count as none: a review reads {_MOST_FILES:,} of "
+                f"{MOST_BYTES // 2**20} MiB each, {_MOST_SIDE_BYTES // 2**20} MiB in all; take old runs away"
+            )
     return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, reading))
 
 
@@ -126,15 +136,26 @@ def _beside(root: Path, name: str, reading: Reading) -> list[MeasuredRun]:
     return [replace(run, link=run.link.removeprefix(start)) for run in reading.runs(root / name)]
 
 
-def _lay_out(head: Tree, root: Path) -> None:
-    """The small files of every run that a commit holds."""
+def _lay_out(head: Tree, root: Path) -> int:
+    """The small files of every run that a commit holds, within bounds. Returns how many were left out."""
     if not isinstance(head.source, CommitSource):
-        return
-    chosen = [
-        path
-        for path in head.source.blobs
-        if path.partition("/")[0] in DEFAULT_PLACES
-        and path.rpartition("/")[2] in (PLAN, SUMMARY, EVIDENCE, SIGNATURE)
-        and path not in head.source.links
-    ]
-    head.lay_out(chosen, root)
+        return 0
+    paths: dict[str, list[str]] = {}
+    chosen = [path for path in head.source.blobs if _is_of_a_run(path) and path not in head.source.links]
+    for path in chosen[:_MOST_FILES]:
+        paths.setdefault(head.source.blobs[path].id, []).append(path)
+    laid, room_bytes = 0, _MOST_SIDE_BYTES
+    for blob, content in head.source.repository.contents(paths, MOST_BYTES):
+        for path in paths[blob]:
+            if content == OVERSIZED or len(content) > room_bytes:
+                continue
+            room_bytes -= len(content)
+            laid += 1
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content)
+    return len(chosen) - laid
+
+
+def _is_of_a_run(path: str) -> bool:
+    names = (PLAN, SUMMARY, EVIDENCE, SIGNATURE)
+    return path.partition("/")[0] in DEFAULT_PLACES and path.rpartition("/")[2] in names and is_plain(path)
