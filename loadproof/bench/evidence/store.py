@@ -34,7 +34,7 @@ __all__ = [
 Row = Mapping[str, object]  # what a file that may hold anything says
 _SMALL = (PLAN, SUMMARY, EVIDENCE)
 MOST_BYTES = 4 * 1024 * 1024  # of a small file
-_MOST_VALUES = 50_000  # in one, as its brackets and commas count them: an empty list of three bytes takes 64 in memory
+_MOST_VALUES = 200_000  # in one, as its brackets and commas count them: an empty list of three bytes takes 64 in memory
 _AT_ONCE = 8  # runs read side by side
 
 
