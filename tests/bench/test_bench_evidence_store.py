@@ -232,10 +232,10 @@ def test_a_run_judged_by_less_is_none_of_a_reviews(tmp_path: Path, chat: Path) -
 
 
 def test_a_file_of_too_many_values_is_no_runs(run: Path) -> None:
-    """150 kB of empty lists, which would take 3 MB once they are read: 50,001 commas and brackets."""
-    (run / "plan.json").write_text('{"a":[' + "[]," * 49_999 + "0]}")
+    """600 kB of empty lists, which would take 13 MB once they are read: 400,000 commas and brackets and more."""
+    (run / "plan.json").write_text('{"a":[' + "[]," * 200_000 + "0]}")
     [found] = read_stored(places_of([run.parent]))
-    assert "plan.json: more than 50,000 values" in found.problem
+    assert "plan.json: more than 200,000 values" in found.problem
 
 
 def test_a_run_from_the_future_proves_nothing(run: Path, chat: Path) -> None:
