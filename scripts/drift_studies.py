@@ -12,7 +12,6 @@ import argparse
 import statistics
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -22,6 +21,8 @@ from loadproof.bench.learn.drift import drift_of
 from loadproof.profiles import load_profile
 from loadproof.profiles.schema import Profile, Workload
 
+Drawn = dict[str, float | tuple[int, ...]]  # what `bench_recorded.Made` is told otherwise
+
 LONG = {
     "name": "long",
     "share": 0.3,
@@ -30,7 +31,7 @@ LONG = {
 }
 TURNS = {"turns": 6, "think_time_s": 20}
 # Of each profile: what its workload has besides, and how that is drawn.
-PROVEN: dict[str, tuple[dict[str, object], dict[str, Any]]] = {
+PROVEN: dict[str, tuple[dict[str, object], Drawn]] = {
     "plain": ({}, {}),
     "bursts": ({"arrivals": {"process": "gamma", "requests_per_s": 0.01, "burstiness": 0.5}}, {"burstiness": 0.5}),
     "day": (
@@ -46,7 +47,7 @@ PROVEN: dict[str, tuple[dict[str, object], dict[str, Any]]] = {
     ),
     "conversations, turns untold": (TURNS, {"turns": 6, "told": False}),
 }
-CHANGES: dict[str, dict[str, Any]] = {
+CHANGES: dict[str, Drawn] = {
     "as proven": {},
     "5% more requests": {"rate": 0.0105},
     "prompts 10% longer": {"longer": 1.1},
@@ -75,7 +76,7 @@ def main() -> None:
                 print(f"{proven:28} {name:22} {_studied(profile, drawn | changed, count)}", flush=True)
 
 
-def _studied(profile: Profile, drawn: dict[str, Any], count: int) -> str:
+def _studied(profile: Profile, drawn: Drawn, count: int) -> str:
     """So many months against a profile, in words."""
     alarms = []
     for seed in range(count):
