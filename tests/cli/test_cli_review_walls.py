@@ -42,6 +42,14 @@ HOSTILE = {
 
 
 @pytest.fixture
+def reviews(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where reviews of this test keep what they work on, and no other's."""
+    folder = tmp_path_factory.mktemp("reviews")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """`dev/search` grows on `head`, which changes code too."""
     made = Project(tmp_path / "repository", dev=("chat", "search"))
@@ -74,7 +82,7 @@ def reviewed(project: Project, *options: str) -> tuple[int, str, dict[str, Any]]
 
 @walled
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_code_gets_nothing_and_the_change_is_still_reviewed(name: str, project: Project) -> None:
+def test_hostile_code_gets_nothing_and_the_change_is_still_reviewed(name: str, project: Project, reviews: Path) -> None:
     """Its side is refused with the reason; the profile's own change is told all the same."""
     trap = project.root.parent / "trap"
     code = HOSTILE[name].format(secret=str(project.root.parent / "secret"), trap=str(trap))
@@ -86,7 +94,7 @@ def test_hostile_code_gets_nothing_and_the_change_is_still_reviewed(name: str, p
     [search] = [one for one in document["profiles"] if one["profile"] == "search"]
     assert {"copies.min", "copies.max"} & {one["path"] for one in search["fields"]}
     assert search["refusal"]
-    assert not [one for one in psutil.process_iter(["cwd"]) if "loadproof-review" in (one.info["cwd"] or "")]
+    assert not [one for one in psutil.process_iter(["cwd"]) if (one.info["cwd"] or "").startswith(str(reviews))]
 
 
 @walled

@@ -17,6 +17,7 @@ from loadproof.localcloud.wire import AwsError, Caller, Params, Regional, key, p
 from loadproof.wire.documents import Document
 
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
+_SET_STATE_HOLDS_S = 5.0  # a set state outlasts the next evaluation, when that would come at once
 
 
 class CloudWatchApi(MetricOperations):
@@ -132,7 +133,7 @@ class CloudWatchApi(MetricOperations):
         return paged(found, params, "AlarmHistoryItems", 100, "MaxRecords")
 
     def SetAlarmState(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        """The state holds until the next evaluation finds another; the actions of the new state are called at once."""
+        """The state holds for seconds, until an evaluation finds another; its actions are called at once."""
         alarm = self._alarm(caller, params["AlarmName"])
         try:
             data = json.loads(params.get("StateReasonData") or "{}")
@@ -141,6 +142,7 @@ class CloudWatchApi(MetricOperations):
         alarm.points = tuple(data.get("recentDatapoints") or ())
         alarm.oldest_s = alarm.newest_s = None
         self._evaluator.move(alarm, params["StateValue"], params["StateReason"], data)
+        alarm.due_s = max(alarm.due_s, self._clock.now_s() + _SET_STATE_HOLDS_S)
         with self._lock:
             alarms = list(self._alarms.values())
         self._evaluator.evaluate_composites(alarms)
