@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from loadproof.review.context import Context
 from loadproof.review.cost import cost_changes
@@ -22,10 +23,24 @@ def review(
     runs: Sequence[MeasuredRun],
     unaffected: int,
     not_run: tuple[str, ...] = (),
+    late: Callable[[], str] = str,
 ) -> Review:
-    """The review of every pair, by environment and name; `base` and `head` are the refs as they are shown."""
-    ordered = sorted(pairs, key=lambda pair: (pair.environment_name, pair.name))
-    return Review(base, head, tuple(review_pair(pair, runs) for pair in ordered), unaffected, not_run)
+    """The review of every pair, by environment and name; `base` and `head` are the refs as they are shown.
+
+    Pairs are looked at, what is deployed first, until `late` says why no more of them are; the others are refused for
+    that.
+    """
+    reviewed = []
+    for pair in sorted(pairs, key=lambda pair: pair.before is None):
+        refusal = late()
+        reviewed.append(review_pair(_put_off(pair, refusal) if refusal else pair, runs))
+    reviewed.sort(key=lambda one: (one.pair.environment_name, one.pair.name))
+    return Review(base, head, tuple(reviewed), unaffected, not_run)
+
+
+def _put_off(pair: Pair, refusal: str) -> Pair:
+    before, after = (side and Side(side.file, None, None, {}, refusal=refusal) for side in (pair.before, pair.after))
+    return replace(pair, before=before, after=after)
 
 
 def review_pair(pair: Pair, runs: Sequence[MeasuredRun]) -> ProfileReview:

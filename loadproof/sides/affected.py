@@ -19,6 +19,8 @@ from loadproof.sides.tree import PROFILES, Tree, digest_of
 
 ENVIRONMENT: Final = "environment.yaml"
 OF_ENVIRONMENT: Final = "environment"  # the pair of what belongs to no one profile; no file of that name is a profile
+MOST_NAMED: Final = 100  # files that a profile is made of: its parents, its data, and what those name
+MOST_YAML_BYTES: Final = 16 * 2**20  # of both sides, each content once: in them names are looked for
 _PATH: Final = re.compile(r"[^/\0\n][^\0\n]{0,1023}")  # an absolute one is refused by the checks
 
 
@@ -36,11 +38,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class FoundPlace:
-    """A place on one side: its file, everything in the tree that it is made of but code, and the digest of that."""
+    """A place on one side: its file, everything in the tree that it is made of but code, and the digest of that.
+
+    `unfollowed`: it names more than is followed. Then it is taken as made of every file there is.
+    """
 
     file: str
     made_of: tuple[str, ...]
     digest: str
+    unfollowed: bool = False
 
 
 class Reader:
@@ -48,21 +54,32 @@ class Reader:
 
     def __init__(self) -> None:
         self._named_by_id: dict[str, tuple[str, ...]] = {}
-        self._targets: dict[str, frozenset[str]] = {}  # by path, of the tree whose places are looked for
+        self._room_bytes = MOST_YAML_BYTES
+        # Of the tree whose places are looked for: what each path names, what in a content may be names, and their ends.
+        self._targets: dict[str, frozenset[str] | None] = {}
+        self._likely_by_id: dict[str, tuple[str, ...]] = {}
         self._last_parts: set[str] = set()
 
     def places(self, tree: Tree) -> dict[Place, FoundPlace]:
         """Every environment and profile of a side."""
         files = places_of(tree)
-        self._targets = {}
+        self._targets, self._likely_by_id = {}, {}
         self._last_parts = {path.rpartition("/")[2] for path in tree.ids} | {"", ".", ".."}
         self._read(tree, [file for place, file in files.items() if not place.of_environment])
-        return {
-            place: self._found(tree, file, f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}")
-            for place, file in files.items()
-        }
+        everything: str | None = None
+        found = {}
+        for place, file in files.items():
+            own = (f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}", file)
+            made_of = self._made_of(tree, *own)
+            if made_of is None:
+                everything = everything or digest_of(sorted(tree.ids.items()))
+                found[place] = FoundPlace(file, tuple(sorted({*own})), everything, unfollowed=True)
+            else:
+                found[place] = FoundPlace(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
+        return found
 
-    def _found(self, tree: Tree, file: str, environment_file: str) -> FoundPlace:
+    def _made_of(self, tree: Tree, environment_file: str, file: str) -> tuple[str, ...] | None:
+        """Sorted; None for more than is followed."""
         seen = {environment_file}
         waiting = {file} - seen
         while waiting:
@@ -72,28 +89,39 @@ class Reader:
             seen.add(path)
             if path not in self._targets:
                 self._targets[path] = self._named(tree, path)
-            waiting |= self._targets[path] - seen
-        made_of = tuple(sorted(seen))
-        return FoundPlace(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
+            targets = self._targets[path]
+            if targets is None:
+                return None
+            waiting |= targets - seen
+            if len(seen) + len(waiting) > MOST_NAMED:
+                return None
+        return tuple(sorted(seen))
 
-    def _named(self, tree: Tree, path: str) -> frozenset[str]:
-        """Files of the tree that a YAML file names, relative to itself, in whatever field."""
+    def _named(self, tree: Tree, path: str) -> frozenset[str] | None:
+        """Files of the tree that a YAML file names, relative to itself, in whatever field; None where nobody looked."""
         if not path.endswith((".yaml", ".yml")):
             return frozenset()
-        if tree.ids[path] not in self._named_by_id:
+        content = tree.ids[path]
+        if content not in self._named_by_id:
             self._read(tree, [path])
+        if content not in self._named_by_id:
+            return None
+        if content not in self._likely_by_id:  # a file may hold thousands of texts, and few are names
+            likely = (one for one in self._named_by_id[content] if one.rpartition("/")[2] in self._last_parts)
+            self._likely_by_id[content] = tuple(likely)
         folder = posixpath.dirname(path)
-        targets = (
-            posixpath.normpath(posixpath.join(folder, text))
-            for text in self._named_by_id[tree.ids[path]]
-            if text.rpartition("/")[2] in self._last_parts  # a file may hold thousands of texts, and few are names
-        )
+        targets = (posixpath.normpath(posixpath.join(folder, text)) for text in self._likely_by_id[content])
         return frozenset(target for target in targets if target in tree.ids and target != path)
 
     def _read(self, tree: Tree, paths: list[str]) -> None:
         """One request for all of them: through git, each costs a process."""
         new = {tree.ids[path]: path for path in paths if tree.ids[path] not in self._named_by_id}
+        if self._room_bytes < 0:
+            return
         for path, content in tree.source.each(new.values()):
+            self._room_bytes -= len(content)
+            if self._room_bytes < 0:
+                return
             linked = path in tree.source.links
             self._named_by_id[tree.ids[path]] = (os.fsdecode(content),) if linked else texts_of(content)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,9 +14,18 @@ from loadproof.errors import CouldNotRunError, InputError
 from loadproof.review.model import Pair
 from loadproof.sides.affected import Place, Reader, affected
 from loadproof.sides.cache import Cache
+from loadproof.sides.deadline import CHECKED, NONE, REVIEWED, Deadline
 from loadproof.sides.programs import App, Programs
 from loadproof.sides.side import UnfinishedSide, environment_place
-from loadproof.sides.synthesis import Synthesized, Synthesizer, is_plain_name, jobs_of, split
+from loadproof.sides.synthesis import (
+    MOST_AT_A_TIME,
+    SynthesisJob,
+    Synthesized,
+    Synthesizer,
+    is_plain_name,
+    jobs_of,
+    split,
+)
 from loadproof.sides.tree import Tree, readable_name
 from loadproof.walls.prison import prison_kind
 
@@ -26,6 +36,7 @@ NO_WALLS: Final = (
 )
 BASE, HEAD = "base", "head"  # folders of the work in which the sides are laid out
 _MOST_NAMED: Final = 10_000  # files of changed code; more is not read by anybody
+MOST_PLACES: Final = 5_000  # profiles of one review
 AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))  # processes; each is Python and Node by turns
 
 
@@ -61,13 +72,15 @@ def find_sides(
     work: Path,
     say: Callable[[str], None],
     trust: Trust = "head",
+    deadline: Deadline = NONE,
 ) -> Sides:
     """With `trust` base, no line of HEAD runs: its profiles are data for BASE's code. Nor does any with `trust` head
     where HEAD changes code and this machine has no walls to put around it.
 
-    Raises InputError for a choice of what neither side has, CouldNotRunError where nothing can be synthesized.
+    Raises InputError for a choice of what neither side has and for more than MOST_PLACES, CouldNotRunError where
+    nothing can be synthesized.
 
-    `work` is an empty folder of this review; `say` is told how far it is.
+    `work` is an empty folder of this review; `say` is told how far it is. What there is no time for is refused as that.
     """
     walled = trust != "unwalled" and prison_kind() != "none"
     if trust == "head" and not walled and _changed_code(base, head):
@@ -83,14 +96,18 @@ def find_sides(
         not codebase.has_own_code or base.code_id == codebase.code_id
     )
     places = [place for place in affected(before, after, same_code=same_code) if _is_chosen(place, choice)]
+    _refuse_too_many(places)
+    # What is deployed comes first, so that no number of new profiles takes the time for it.
+    places.sort(key=lambda place: (not place.of_environment, place not in before))
     halves = tuple(
         UnfinishedSide(tree, code, found, tuple(p for p in places if p in found), work / name, choice.context)
         for name, tree, code, found in ((BASE, base, base, before), (HEAD, head, codebase, after))
     )
     for half in halves:
         half.root.mkdir(exist_ok=True)
-        half.check()
-    programs = Programs(walled=walled)
+        half.lay_out()
+    _check(places, halves, deadline)
+    programs = Programs(deadline, walled=walled)
     wanted = [_fill_from(cache, half, try_refused=not same_code) for half in halves]
     count = sum(len(names) for by_environment in wanted for names in by_environment.values())
     from_cache = sum(not place.of_environment for half in halves for place in half.templates)
@@ -100,8 +117,8 @@ def find_sides(
         kept = f", {from_cache} from the cache" if from_cache else ""
         say(f"{profiles} of {total} profiles affected; {count} to synthesize{kept}")
     if count:
-        _synthesize(halves, wanted, Synthesizer(programs), cache)
-    pairs = tuple(_pairs(places, *halves))
+        _synthesize(halves, wanted, programs, deadline, cache)
+    pairs = sorted(_pairs(places, halves, deadline), key=lambda one: (one.pair.environment_name, one.pair.name))
     shown = sum(not pair.environment_level for pair in pairs)
     not_run = () if codebase is head else _changed_code(base, head)
     return Sides(tuple(pair.pair for pair in pairs), total - shown, count, from_cache, programs.started, not_run)
@@ -131,6 +148,23 @@ def _refuse_unknown(choice: Choice, places: set[Place]) -> None:
             raise InputError(
                 f"-c {option}={','.join(asked or ())}: neither side has {', '.join(unknown)}; leave it out"
             )
+
+
+def _refuse_too_many(places: Sequence[Place]) -> None:
+    if len(places) > MOST_PLACES:
+        raise InputError(
+            f"{len(places):,} profiles are affected, and a review takes {MOST_PLACES:,}; choose with -c env=NAME and "
+            "-c profile=NAME"
+        )
+
+
+def _check(places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: Deadline) -> None:
+    for place in places:
+        for half in halves:
+            if place in half.found and deadline.is_over(CHECKED):
+                half.put_off(place, deadline.refusal)
+            elif place in half.found:
+                half.check(place)
 
 
 def _fill_from(cache: Cache, half: UnfinishedSide, *, try_refused: bool) -> dict[str, list[str]]:
@@ -168,10 +202,12 @@ def _fill_from(cache: Cache, half: UnfinishedSide, *, try_refused: bool) -> dict
 def _synthesize(
     halves: Sequence[UnfinishedSide],
     wanted: Sequence[Mapping[str, Sequence[str]]],
-    synthesizer: Synthesizer,
+    programs: Programs,
+    deadline: Deadline,
     cache: Cache,
 ) -> None:
     """Both sides at once."""
+    synthesizer = Synthesizer(programs, deadline)
     for half, names in zip(halves, wanted, strict=True):
         if names:
             half.lay_out_code()
@@ -179,10 +215,13 @@ def _synthesize(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running: list[tuple[UnfinishedSide, Future[Synthesized]]] = []
         try:
+            of_sides = []
             for half, names in zip(halves, wanted, strict=True):
                 app = App(half.root, half.codebase.has_own_code, half.settings())
-                jobs = split(jobs_of(names, half.existing), AT_ONCE // sides)
-                running += [(half, pool.submit(synthesizer.synthesize, app, job)) for job in jobs]
+                jobs = _jobs(names, half, halves[0].found, AT_ONCE // sides, deadline)
+                of_sides.append([(half, app, job) for job in jobs])
+            for half, app, job in (one for both in zip_longest(*of_sides) for one in both if one is not None):
+                running.append((half, pool.submit(synthesizer.synthesize, app, job)))
             outcomes = [(half, future.result()) for half, future in running]
         finally:
             for _, future in running:
@@ -196,6 +235,23 @@ def _synthesize(
         raise CouldNotRunError(f"neither side can be synthesized: {crashed[id(halves[1])]}")
 
 
+def _jobs(
+    names: Mapping[str, Sequence[str]],
+    half: UnfinishedSide,
+    deployed: Collection[Place],
+    at_once: int,
+    deadline: Deadline,
+) -> list[SynthesisJob]:
+    """Against a deadline in parts that each say something, what is deployed first."""
+    if not deadline.is_one:
+        return [*split(jobs_of(names, half.existing), at_once)]
+    first, last = (
+        {env: [name for name in found if (Place(env, name) in deployed) is is_first] for env, found in names.items()}
+        for is_first in (True, False)
+    )
+    return [job for part in (first, last) for job in split(jobs_of(part, half.existing), at_once, MOST_AT_A_TIME)]
+
+
 def _keep(half: UnfinishedSide, outcome: Synthesized, cache: Cache) -> None:
     """Templates and refusals go to the side; templates to the cache as well."""
     of_environments = {environment_place(name): templates for name, templates in outcome.shared.items()}
@@ -206,6 +262,7 @@ def _keep(half: UnfinishedSide, outcome: Synthesized, cache: Cache) -> None:
             cache.put(half.key(place), templates)
     for key, refusal in outcome.refusals.items():
         half.refusals[Place(*key)] = refusal
+    half.late |= {Place(*key) for key in outcome.late}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +271,15 @@ class _Paired:
     environment_level: bool
 
 
-def _pairs(places: Sequence[Place], base: UnfinishedSide, head: UnfinishedSide) -> Iterator[_Paired]:
+def _pairs(places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: Deadline) -> Iterator[_Paired]:
+    base, head = halves
     for place in places:
+        if deadline.is_over(REVIEWED):
+            for half in halves:
+                half.put_off(place, deadline.refusal)
         if _is_same(place, base, head) or _is_nothing(place, base, head):
             continue
-        before, after = (half.side(place) if place in half.found else None for half in (base, head))
+        before, after = (half.side(place) if place in half.found else None for half in halves)
         yield _Paired(
             Pair(readable_name(place.environment_name), readable_name(place.name), before, after), place.of_environment
         )
@@ -227,6 +288,8 @@ def _pairs(places: Sequence[Place], base: UnfinishedSide, head: UnfinishedSide) 
 def _is_same(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> bool:
     """Other code, and nothing came of it."""
     if place not in base.found or place not in head.found or base.found[place].digest != head.found[place].digest:
+        return False
+    if place in base.late or place in head.late:
         return False
     outcomes: list[tuple[object, object]] = [
         (half.templates.get(place), half.refusals.get(place)) for half in (base, head)
@@ -237,4 +300,6 @@ def _is_same(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> bool:
 def _is_nothing(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> bool:
     """An environment without stacks of its own, whose file is well: its profiles say all there is to say."""
     halves = [half for half in (base, head) if place in half.found]
-    return place.of_environment and all(not half.templates.get(place) and half.checked[place].ok for half in halves)
+    return place.of_environment and all(
+        place not in half.late and not half.templates.get(place) and half.checked[place].ok for half in halves
+    )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from loadproof.errors import CouldNotRunError
+from loadproof.sides.deadline import SYNTHESIZED, Deadline
 from loadproof.walls import prison
 
 PATIENCE_S: Final = 900.0
@@ -64,8 +65,9 @@ class Ended:
 class Programs:
     """Runs them; `stop` ends whatever is under way, from any thread."""
 
-    def __init__(self, *, walled: bool) -> None:
+    def __init__(self, deadline: Deadline, *, walled: bool) -> None:
         self.started = 0
+        self._deadline = deadline
         self._walled = walled
         self._live: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
@@ -87,7 +89,9 @@ class Programs:
         with tempfile.TemporaryDirectory(prefix="loadproof-home-") as home, tempfile.TemporaryFile() as said:
             variables |= {"HOME": home, "CDK_OUTDIR": str(out)}
             process = self._start(command, app.root, variables, subprocess.DEVNULL, subprocess.DEVNULL, said)
-            return Ended(self._waited(process), _read(said))
+            code = self._waited(process)
+            late = code < 0 and self._deadline.is_over(SYNTHESIZED)
+            return Ended(code, _read(said), "the review's time" if late else "")
 
     def _run_walled(
         self, command: Sequence[str], folder: Path, variables: Mapping[str, str], out: Path, profiles: int
@@ -107,7 +111,7 @@ class Programs:
             plan.write(prison.plan_of(program, bounds))
             plan.seek(0)
             process = self._start(prison.command(program, bounds), Path("/"), {}, plan, subprocess.PIPE, said)
-            watch = threading.Timer(PATIENCE_S, _end_group, (process,))
+            watch = threading.Timer(self._patience_s, _end_group, (process,))
             watch.start()
             assert process.stdout is not None
             try:
@@ -120,6 +124,10 @@ class Programs:
                 self._waited(process)
                 process.stdout.close()
             return Ended(ended.code, _read(said), ended.breach, walled=True)
+
+    @property
+    def _patience_s(self) -> float:
+        return max(0.0, min(PATIENCE_S, self._deadline.left_s(SYNTHESIZED)))
 
     def stop(self) -> None:
         with self._lock:
@@ -149,13 +157,15 @@ class Programs:
     def _waited(self, process: subprocess.Popen[bytes]) -> int:
         """Exit code. What is interrupted leaves nothing running."""
         try:
-            return process.wait(PATIENCE_S)
+            return process.wait(self._patience_s)
         except BaseException as error:
             _end_group(process)
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise CouldNotRunError(f"synthesis did not end within {PATIENCE_S:g} s") from None
-            raise
+            code = process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            if self._deadline.is_over(SYNTHESIZED):
+                return code
+            raise CouldNotRunError(f"synthesis did not end within {PATIENCE_S:g} s") from None
         finally:
             with self._lock:
                 self._live.discard(process)

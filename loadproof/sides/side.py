@@ -19,7 +19,7 @@ from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.tree import Items, Map, Node, Problems
 from loadproof.review.model import Side
 from loadproof.scaffold import team_files
-from loadproof.sides.affected import ENVIRONMENT, OF_ENVIRONMENT, FoundPlace, Place
+from loadproof.sides.affected import ENVIRONMENT, MOST_NAMED, MOST_YAML_BYTES, OF_ENVIRONMENT, FoundPlace, Place
 from loadproof.sides.git import MOST_BLOB_BYTES, OVERSIZED
 from loadproof.sides.tree import PROFILES, Tree, digest_of, readable_name
 
@@ -44,6 +44,7 @@ class UnfinishedSide:
     templates: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
     refusals: dict[Place, str] = field(default_factory=dict)
     elsewhere: set[Place] = field(default_factory=set)  # those whose content git does not have
+    late: set[Place] = field(default_factory=set)  # those that the review's time was over for
     _settings: dict[str, object] | None = None
 
     @property
@@ -55,23 +56,36 @@ class UnfinishedSide:
                 names[place.environment_name].append(place.name)
         return names
 
-    def check(self) -> None:
-        """Read every profile of `places` and every environment of theirs, as `loadproof check` does."""
+    def lay_out(self) -> None:
+        """Everything below `deploy_profiles`, and what the places name beside it."""
         if self.places:
             named = {path for place in self.places for path in self.found[place].made_of if path in self.tree.ids}
             if self.codebase is not self.tree:  # what lies among the code could be run, whatever it is called
                 self._refuse_foreign()
                 named = set()
             self.tree.lay_out(sorted(named.union(self.tree.profile_paths)), self.root)
-        for environment_name in sorted({place.environment_name for place in self.places}):
-            file = self.root / PROFILES / environment_name / ENVIRONMENT
-            self.checked[environment_place(environment_name)] = check_file(file)
-        for place in self.places:
-            if not place.of_environment:
-                self.checked[place] = check_file(self.root / self.found[place].file)
-            if pointer := self._kept_elsewhere(place):
-                self.elsewhere.add(place)
-                self.refusals[place] = pointer
+
+    def check(self, place: Place) -> None:
+        """Read a profile, and its environment before the first of it, as `loadproof check` does."""
+        environment = environment_place(place.environment_name)
+        if environment not in self.checked:
+            self.checked[environment] = check_file(self.root / PROFILES / place.environment_name / ENVIRONMENT)
+        if not place.of_environment:
+            self.checked[place] = check_file(self.root / self.found[place].file)
+        if pointer := self._kept_elsewhere(place):
+            self.elsewhere.add(place)
+            self.refusals[place] = pointer
+        elif self.found[place].unfollowed:
+            self.refusals[place] = (
+                f"it leads to more than {MOST_NAMED} other files, or to files too large to look for names in "
+                f"({MOST_YAML_BYTES // 2**20} MiB of all profiles): a review does not follow that; name fewer"
+            )
+
+    def put_off(self, place: Place, refusal: str) -> None:
+        """The time was over before this one: nothing is told of it."""
+        self.late.add(place)
+        self.checked.pop(place, None)
+        self.refusals[place] = refusal
 
     def _refuse_foreign(self) -> None:
         """Profiles that name a file beside `deploy_profiles` which the trusted side has not just so."""
@@ -134,6 +148,9 @@ class UnfinishedSide:
 
     def side(self, place: Place) -> Side:
         """What the review is given: problems where the checks found some, else why there is no template."""
+        file = readable_name(self.tree.folder + self.found[place].file)
+        if place not in self.checked:
+            return Side(file, None, None, {}, refusal=self.refusals[place])
         checked, environment = self.checked[place], self.checked[environment_place(place.environment_name)]
         elsewhere = place in self.elsewhere  # what lies here instead is no profile, and not worth a word
         refusal = self.refusals.get(place, "")
@@ -141,7 +158,7 @@ class UnfinishedSide:
             beside = readable_name(f"{self.tree.folder}{PROFILES}/{place.environment_name}/{ENVIRONMENT}")
             refusal = f"{beside} is refused by the checks; mend that first"
         return Side(
-            file=readable_name(self.tree.folder + self.found[place].file),
+            file=file,
             environment=environment.environment,
             profile=None if place.of_environment else checked.profile,
             templates=self.templates.get(place, {}),

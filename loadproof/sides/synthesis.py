@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tempfile
@@ -14,12 +15,14 @@ from typing import Final, TypeVar
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.profiles.names import stack_name
 from loadproof.scaffold import team_files
+from loadproof.sides.deadline import SYNTHESIZED, Deadline
 from loadproof.sides.programs import App, Programs
 from loadproof.sides.tree import ENTRY, PROFILES, readable_name
 
 MOST_OUTPUT_BYTES: Final = 16 * 2**20  # of one template; CloudFormation takes 1 MB
 MOST_ARTIFACTS: Final = 10_000
 MOST_ATTEMPTS: Final = 16  # processes that look for the profiles of one job that cannot be synthesized
+MOST_AT_A_TIME: Final = 32  # profiles of one process, where the time may be over before all are done
 _CHEAP: Final = 20  # profiles that cost less to synthesize along than another process
 _MOST_WORDS: Final = 2000  # characters of a refusal
 Key = TypeVar("Key")
@@ -51,13 +54,15 @@ class SynthesisJob:
 class Synthesized:
     """Templates by environment, profile and stack; `shared` are stacks of an environment. Refusals likewise.
 
-    `crash` is the last word of a program that fell over, and did not refuse its input; "" where none did.
+    `crash` is the last word of a program that fell over, and did not refuse its input; "" where none did. `late` are
+    profiles that the review's time was over for.
     """
 
     profiles: Mapping[tuple[str, str], Mapping[str, object]]
     shared: Mapping[str, Mapping[str, object]]
     refusals: Mapping[tuple[str, str], str]
     crash: str = ""
+    late: tuple[tuple[str, str], ...] = ()
 
 
 def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence[str]]) -> tuple[SynthesisJob, ...]:
@@ -72,12 +77,13 @@ def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence
     return tuple(SynthesisJob(group, dict.fromkeys(names, group), existing) for group, names in groups.items())
 
 
-def split(jobs: Sequence[SynthesisJob], at_once: int) -> tuple[SynthesisJob, ...]:
-    """The same work in as many jobs as can run at once, none so small that its start is most of it."""
+def split(jobs: Sequence[SynthesisJob], at_once: int, most: float = math.inf) -> tuple[SynthesisJob, ...]:
+    """The same work in as many jobs as can run at once, of at most so many profiles, none so small that its start is
+    most of it."""
     parts = list(jobs)
-    while parts and len(parts) < at_once:
+    while parts:
         largest = max(parts, key=_size)
-        if _size(largest) < 2 * _CHEAP:
+        if _size(largest) < min(most, 2 * _CHEAP) or (len(parts) >= at_once and _size(largest) <= most):
             break
         at = parts.index(largest)
         parts[at : at + 1] = _halves(largest)
@@ -91,8 +97,8 @@ def _size(job: SynthesisJob) -> int:
 class Synthesizer:
     """Runs jobs; `stop` ends whatever is under way, from any thread."""
 
-    def __init__(self, programs: Programs) -> None:
-        self._programs = programs
+    def __init__(self, programs: Programs, deadline: Deadline) -> None:
+        self._programs, self._deadline = programs, deadline
 
     def synthesize(self, app: App, job: SynthesisJob) -> Synthesized:
         """Every profile of the job: where some cannot be synthesized, the others still are.
@@ -106,6 +112,10 @@ class Synthesizer:
 
     def _synthesized(self, app: App, job: SynthesisJob, attempts: list[int]) -> Synthesized:
         attempts[0] -= 1
+        everything = [(environment, name) for environment, names in job.wanted.items() for name in names]
+        late = Synthesized({}, {}, dict.fromkeys(everything, self._deadline.refusal), late=tuple(everything))
+        if self._deadline.is_over(SYNTHESIZED):
+            return late
         with tempfile.TemporaryDirectory(prefix="loadproof-synth-") as folder:
             out = Path(folder)
             code, words = self._run(app, job, out)
@@ -114,12 +124,13 @@ class Synthesizer:
                     return _read(out, job)
                 except UnreadableError as error:
                     code, words = ExitCode.MISSED, f"what synthesis wrote cannot be read: {error}"
+        if self._deadline.is_over(SYNTHESIZED):
+            return late
         blamed = _blamed(job, words)
         rest = _without(job, blamed)
         parts = (rest,) if blamed and _size(rest) else _halves(job)
         # What broke out of its bounds would do so again, and take as long.
         if attempts[0] <= 0 or not parts or code is ExitCode.COULD_NOT_RUN:
-            everything = [(environment, name) for environment, names in job.wanted.items() for name in names]
             return Synthesized({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
         return joined([Synthesized({}, {}, blamed), *(self._synthesized(app, part, attempts) for part in parts)])
 
@@ -150,6 +161,7 @@ def joined(outcomes: Sequence[Synthesized]) -> Synthesized:
         {key: value for one in outcomes for key, value in one.shared.items()},
         {key: value for one in outcomes for key, value in one.refusals.items()},
         next((one.crash for one in outcomes if one.crash), ""),
+        tuple(key for one in outcomes for key in one.late),
     )
 
 

@@ -29,7 +29,9 @@ _NO_CODE: Final = frozenset(
 _NEVER: Final = frozenset({".git", "__pycache__", "node_modules", "cdk.out"})
 _MOST_HOPS: Final = 8
 MOST_LINKS: Final = 1000  # that are followed
-_MOST_REACHED: Final = 1_000_000  # files that they lead to
+_MOST_REACHED: Final = 300_000  # files that they lead to
+MOST_FILES: Final = 300_000  # of a commit's project
+MOST_PROFILE_FILES: Final = 20_000  # of it below `deploy_profiles`, where each is laid out
 MOST_SIDE_BYTES: Final = 512 * 2**20  # laid out of one commit
 _LONGEST_TARGET: Final = 4096  # bytes of a path: Linux's PATH_MAX
 
@@ -179,12 +181,19 @@ class FolderSource:
 
 
 def commit_tree(label: str, repository: Repository, commit: str, folder: str) -> Tree:
-    """The tree of a commit; submodules have no content in it. `folder` is the project's, '' for the top."""
-    blobs = {
-        path: blob
-        for path, blob in repository.tree(commit, folder).items()
-        if blob.mode != SUBMODULE and is_plain(path)
-    }
+    """The tree of a commit; submodules have no content in it. `folder` is the project's, '' for the top.
+
+    Raises InputError for more files than a review reads.
+    """
+    entries = repository.tree(commit, folder)
+    of_profiles = sum(path.startswith(f"{PROFILES}/") for path in entries)
+    for what, count, most in (("it", len(entries), MOST_FILES), (PROFILES, of_profiles, MOST_PROFILE_FILES)):
+        if count > most:
+            raise InputError(
+                f"{label}: {count:,} files in {what}, and a review reads {most:,} at the most; keep the project in a "
+                "folder of its own, and what is no profile elsewhere"
+            )
+    blobs = {path: blob for path, blob in entries.items() if blob.mode != SUBMODULE and is_plain(path)}
     links = frozenset(path for path, blob in blobs.items() if blob.mode == LINK)
     source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
     return Tree(

@@ -181,6 +181,7 @@ def bombs() -> Iterator[tuple[str, Attack]]:
     yield "many huge plans", lambda p, t: _many_plans(p, b'"' + b"x" * (15 << 20) + b'"')
     yield "plans of empty lists", lambda p, t: _many_plans(p, b"[" + b"[]," * (5 << 20) + b"0]")
     yield "more links than are followed", lambda p, t: _many_links(p, t, 1100)
+    yield "profiles that name each other", _naming
     yield "huge signers", lambda p, t: _huge(p, "deploy_profiles/signers.yaml", 300)
     yield "a tree without an end", _endless_tree
     yield "aliases", lambda p, t: _put(p, chat, _aliases(40))
@@ -322,6 +323,15 @@ def _many_links(project: Project, traps: Traps, count: int = 1000) -> None:
     folder.mkdir()
     for at in range(count):
         (folder / f"{at}").symlink_to("../..")
+
+
+def _naming(project: Project, traps: Traps) -> None:
+    """Each names all, and far more than there is."""
+    names = [f"p{at}.yaml" for at in range(120)]
+    more = ", ".join([*names, *(f"a{at:x}" for at in range(500))])
+    for name in names:
+        file = project.profile(f"dev/{name.removesuffix('.yaml')}")
+        file.write_text(f"{file.read_text()}x: [{more}]\n")
 
 
 def _configured(project: Project, name: str, value: str | Path) -> None:

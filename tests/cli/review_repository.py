@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from loadproof.sides.cache import Cache
+from loadproof.sides.deadline import NONE, Deadline
 from loadproof.sides.pairs import Choice, Sides, Trust, find_sides
 from loadproof.sides.refs import find_trees
 
@@ -131,13 +132,14 @@ class Project:
         direct: bool = False,
         choice: Choice | None = None,
         trust: Trust = "unwalled",
+        deadline: Deadline = NONE,
     ) -> Sides:
         """As the command finds them, from the current folder."""
         os.environ["CDK_RUNS_FILE"] = str(self.runs_file)
         before, after, _ = find_trees(base, head, direct=direct)
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder).resolve()
-            return find_sides(before, after, choice or Choice(), self.cache, work, lambda said: None, trust)
+            return find_sides(before, after, choice or Choice(), self.cache, work, lambda said: None, trust, deadline)
 
 
 def names(sides: Sides) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 import sys
@@ -24,6 +25,7 @@ from loadproof.review.model import SEVERITIES, Review, Severity
 from loadproof.review.reading import MOST_BYTES, read_document
 from loadproof.review.verdict import verdict_of
 from loadproof.sides.cache import Cache, cache_folder
+from loadproof.sides.deadline import OF_A_STRANGER_S, REVIEWED, Deadline
 from loadproof.sides.pairs import Choice, Trust, find_sides
 from loadproof.sides.refs import find_trees
 from loadproof.untrusted import with_escapes
@@ -78,6 +80,15 @@ def review(
             help="whose code may run: HEAD's behind walls, BASE's alone as for a stranger's change, or HEAD's as you"
         ),
     ] = "head",
+    within: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=5,
+            help="the most that it takes; a profile that it does not come to breaks; default with --trust base: "
+            f"{OF_A_STRANGER_S:g}",
+        ),
+    ] = None,
     docs: Annotated[
         str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
     ] = None,
@@ -103,7 +114,8 @@ def review(
         return _shown_again(again, (base, head), targets, docs or DOCS_PAGE, fail_on)
     if base is None:
         raise InputError("review: expected BASE, a git ref or folder that the change starts from, or --from FILE")
-    made = _made(base, head, _choice(context or []), evidence or [], trust, cache=cache, direct=direct)
+    deadline = Deadline(within or (OF_A_STRANGER_S if trust == "base" else math.inf))
+    made = _made(base, head, _choice(context or []), evidence or [], trust, deadline, cache=cache, direct=direct)
     write(document(made, docs=docs or DOCS_PAGE), targets)
     verdict = verdict_of(made)
     if targets[0][0] is not None:  # a log should still say how it went
@@ -131,7 +143,15 @@ def _shown_again(
 
 
 def _made(
-    base: str, head: str | None, choice: Choice, evidence: list[str], trust: Trust, *, cache: bool, direct: bool
+    base: str,
+    head: str | None,
+    choice: Choice,
+    evidence: list[str],
+    trust: Trust,
+    deadline: Deadline,
+    *,
+    cache: bool,
+    direct: bool,
 ) -> Review:
     started_s = time.monotonic()
 
@@ -143,9 +163,17 @@ def _made(
         say(note)
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
-        sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust)
+        sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust, deadline)
         runs = runs_for(before, after, sides.pairs, evidence, work, say) if sides.pairs or evidence else ()
-    made = assembled(before.label, after.label, sides.pairs, runs, sides.unaffected, sides.not_run)
+    made = assembled(
+        before.label,
+        after.label,
+        sides.pairs,
+        runs,
+        sides.unaffected,
+        sides.not_run,
+        lambda: deadline.refusal if deadline.is_over(REVIEWED) else "",
+    )
     say(f"reviewed in {time.monotonic() - started_s:.1f} s")
     return made
 

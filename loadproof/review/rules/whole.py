@@ -103,12 +103,7 @@ def not_compared(change: Change) -> Iterator[Found]:
         why = pair.after.refusal or "its problems were there before this change"
         severity: Severity = "break" if pair.after.refusal else "warning"
         yield Found("", f"the head cannot be synthesized: {redacted(why)}", "mend it, then review again", severity)
-    elif (
-        pair.after is not None
-        and pair.before is not None
-        and change.after.synthesized
-        and not change.before.synthesized
-    ):
+    elif pair.before is not None and not change.before.synthesized and (pair.after is None or change.after.synthesized):
         why = pair.before.refusal or "the checks refuse it"
         yield Found(
             "", f"the base cannot be synthesized ({redacted(why)}): what changes is not known", "compare by hand"

@@ -1,0 +1,138 @@
+"""What a review says of what it had no time or no room for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from review_repository import Project, names
+
+from loadproof.errors import InputError
+from loadproof.review.assemble import review
+from loadproof.sides import affected, tree
+from loadproof.sides.deadline import CHECKED, SYNTHESIZED, Deadline
+from loadproof.sides.pairs import Sides
+
+MORE = {"min": 2, "max": 2, "memory_mib_per_copy": 16384}
+
+
+class Cut(Deadline):
+    """Over for one part of the work, after it was asked so often about that."""
+
+    def __init__(self, part: float, after: int = 0) -> None:
+        super().__init__(60.0)
+        object.__setattr__(self, "_part", part)
+        object.__setattr__(self, "_left", after)
+
+    def is_over(self, part: float) -> bool:
+        object.__setattr__(self, "_left", self._left - (part == self._part))  # type: ignore[attr-defined]
+        return part == self._part and self._left < 0  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """On `head` one profile is changed, one is taken away, and two are new, whose names come first."""
+    made = Project(tmp_path / "repository", dev=("chat", "search"))
+    monkeypatch.chdir(made.root)
+    made.git("checkout", "-q", "-b", "head")
+    made.profile("dev/search", copies=MORE)
+    (made.root / "deploy_profiles/dev/chat.yaml").unlink()
+    made.profile("dev/aaa", copies=MORE)
+    made.profile("dev/aab", copies=MORE)
+    made.commit()
+    return made
+
+
+def refused(sides: Sides) -> set[str]:
+    """Names of pairs that are refused for want of time."""
+    return {
+        pair.name
+        for pair in sides.pairs
+        for side in (pair.before, pair.after)
+        if side is not None and side.refusal.startswith("not reviewed: the review's 60 s were over")
+    }
+
+
+def test_without_time_to_check_every_profile_is_refused_for_that(project: Project) -> None:
+    sides = project.sides("main", "head", deadline=Cut(CHECKED))
+    assert names(sides) == ["dev/aaa", "dev/aab", "dev/chat", "dev/search"]
+    assert refused(sides) == {"chat", "search", "aaa", "aab"}
+    assert project.runs == 0
+
+
+def test_what_is_deployed_comes_before_what_is_new(project: Project) -> None:
+    """A stranger may add as many profiles as he likes; those that are deployed already are still looked at."""
+    sides = project.sides("main", "head", deadline=Cut(CHECKED, after=3))
+    assert refused(sides) == {"aaa", "aab"}
+    assert all(side.templates for pair in sides.pairs[2:] for side in (pair.before, pair.after) if side)
+
+
+def test_without_time_to_synthesize_profiles_are_refused_for_that(project: Project) -> None:
+    sides = project.sides("main", "head", deadline=Cut(SYNTHESIZED))
+    assert refused(sides) == {"chat", "search", "aaa", "aab"}
+    assert project.runs == 0
+
+
+def test_a_process_is_ended_when_the_time_is_over(project: Project) -> None:
+    """That of code which sleeps for a minute; nothing is raised."""
+    project.write("stacks/queue.py", "import time\ntime.sleep(60)\n")
+    project.commit()
+    sides = project.sides("main", "head", deadline=Deadline(8.0))
+    late = {pair.name for pair in sides.pairs if pair.after and pair.after.refusal.startswith("not reviewed: ")}
+    assert late == {"search", "aaa", "aab"}
+
+
+def test_profiles_that_other_code_may_change_are_not_taken_as_the_same(project: Project) -> None:
+    """Where the time is over, nobody knows what the new code makes of a profile that is as it was."""
+    project.git("checkout", "-q", "-b", "code", "main")
+    project.write("stacks/queue.py", "TIMEOUT_S = 90\n")
+    project.commit()
+    assert refused(project.sides("main", "code", deadline=Cut(CHECKED))) == {"chat", "search", "environment"}
+
+
+def test_pairs_that_there_was_no_time_to_look_at_break(project: Project) -> None:
+    sides = project.sides("main", "head")
+    said = iter(["", "no time", "no time", "no time"])
+    found = review("main", "head", sides.pairs, (), 0, late=lambda: next(said))
+    breaks = {one.pair.name: [row.message for row in one.findings if row.severity == "break"] for one in found.profiles}
+    assert breaks["search"] == breaks["aaa"] == ["the head cannot be synthesized: no time"]
+
+
+def test_a_removal_that_there_was_no_time_to_look_at_is_told(project: Project) -> None:
+    (chat,) = [pair for pair in project.sides("main", "head").pairs if pair.name == "chat"]
+    (found,) = review("main", "head", [chat], (), 0, late=lambda: "no time").profiles
+    assert [(one.code, one.severity) for one in found.findings] == [("LR061", "risk"), ("LR064", "warning")]
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_FILES", 5), ("MOST_PROFILE_FILES", 3)])
+def test_more_files_than_are_read_are_refused(
+    project: Project, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(tree, bound, most)
+    with pytest.raises(InputError, match=f"a review reads {most} at the most"):
+        project.sides("main", "head")
+
+
+def test_a_profile_that_names_more_than_is_followed_is_refused(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it is as it was: what it leads to, here by a reason that is a file's name, is not."""
+    folder = project.root / "deploy_profiles" / "dev"
+    project.git("checkout", "-q", "-b", "naming", "main")
+    project.profile("dev/chat", acknowledged={"LS005": "names.yaml"})
+    (folder / "names.yaml").write_text("x: [" + ", ".join(f"file{at}.txt" for at in range(120)) + "]\n")
+    for at in range(120):
+        (folder / f"file{at}.txt").write_text("a")
+    project.commit()
+    (folder / "file119.txt").write_text("b")
+    project.commit()
+    pairs = {pair.name: pair for pair in project.sides("naming^", "naming").pairs}
+    assert pairs["chat"].after is not None
+    assert "leads to more than 100 other files" in pairs["chat"].after.refusal
+    assert "search" not in pairs
+
+
+def test_profiles_too_large_to_look_for_names_in_are_refused(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affected, "MOST_YAML_BYTES", 100)
+    found = {side.refusal for pair in project.sides("main", "head").pairs if (side := pair.after) is not None}
+    assert found and all("too large to look for names in" in one for one in found)
