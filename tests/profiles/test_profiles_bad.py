@@ -29,7 +29,7 @@ def test_a_bad_profile_gives_exactly_these_lines(case: Path, monkeypatch: pytest
     if os.environ.get("REWRITE_SNAPSHOTS"):
         expected.write_text(said, encoding="utf-8")
     assert said == expected.read_text(encoding="utf-8")
-    assert case.stem in said
+    assert f" {case.stem} " in said
 
 
 def test_every_code_has_a_bad_profile() -> None:

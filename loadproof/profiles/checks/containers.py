@@ -1,8 +1,10 @@
-"""What container images are published to refuse: contracts as rows (LP330-LP332)."""
+"""What container images are published to refuse: contracts as rows (LP330-LP332), and variables."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from loadproof import catalog
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
@@ -12,6 +14,11 @@ from loadproof.profiles.schema import HubSource
 from loadproof.profiles.settings import container_variables, image_name, is_staged
 from loadproof.profiles.tree import Path
 
+# Names of variables, what they may say, and how to mend anything else.
+_FORMS: Final = (
+    (re.compile(r"VLLM_USE_\w+"), re.compile(r"0|1|[Tt]rue|[Ff]alse"), "write 0 or 1"),
+    (re.compile(r"OMP_NUM_THREADS"), re.compile(r"[1-9]\d*(,[1-9]\d*)*"), "write how many, at least 1"),
+)
 _ON = frozenset({"1", "true"})
 
 
@@ -71,6 +78,21 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
             )
             yield Found(placed.at("container", "image"), found, 'write container.cuda: "12.8", for example')
             return
+
+
+@component_rule(
+    "LP366",
+    "Variable that its reader does not understand",
+    reason="vLLM reads its switches as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
+    "none, and takes every core.",
+    mend="Write 0 or 1 for VLLM_USE_..., a count for OMP_NUM_THREADS.",
+    severity="warning",
+)
+def unreadable_variable(placed: Placed) -> Iterator[Found]:
+    for name, value in placed.component.container.environment.items():
+        expected = next((form for form in _FORMS if form[0].fullmatch(name)), None)
+        if expected is not None and not expected[1].fullmatch(value):
+            yield Found(placed.at("container", "environment", name), f"`{value}`", expected[2])
 
 
 def _ranks(placed: Placed, image: str) -> Iterator[Found]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from loadproof.errors import Severity
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Component, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
@@ -13,6 +14,7 @@ from loadproof.profiles.tree import Path
 LEAST_MS: Final = {"ttft": 1.0, "e2e": 1.0, "itl": 0.1, "tpot": 0.1}
 LEAST_TARGET: Final = 0.1
 LEAST_MEMORY_MIB: Final = 1024
+LEAST_CPUS: Final = 1
 LEAST_LEVEL_S: Final = 1.0
 MOST_TOKENS_PER_S: Final = 1000 / LEAST_MS["tpot"]  # of one answer
 MOST_REQUESTS_PER_S: Final = 1000 / LEAST_MS["e2e"]  # one after another
@@ -22,9 +24,12 @@ MOST_LEVEL_S: Final = (
     777_600  # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingStoppingCondition.html
 )
 MOST_WAIT_S: Final = 86_400
+LONG_THINKING_S: Final = 3_600
 MOST_WARMUP: Final = 10_000
-MOST_ERRORS: Final = 0.5
+MOST_ERRORS, MANY_ERRORS = 0.5, 0.1
 SPARE: Final = 2  # instances for a copy, while an update brings its successor
+LEAST_TOKEN_BYTES: Final = 3
+MOST_ATTEMPTS: Final = 25
 FAR_TOO_MANY: Final = 10  # times what there can be use for
 MOST_COPIES: Final = 10_000  # more accelerators than any one account is given
 OVERFED: Final = 4  # requests for each that servers admit
@@ -87,6 +92,12 @@ def too_little_reserved(placed: Placed) -> Iterator[Found]:
     if memory_mib < LEAST_MEMORY_MIB:
         found = f"{memory_mib} MiB is less than Python and CUDA take before the first weight"
         yield Found(placed.at("copies", "memory_mib_per_copy"), found, "write MiB, at least 1024", "warning")
+    cpus = placed.component.copies.cpus_per_copy
+    if cpus is not None and cpus < LEAST_CPUS:
+        found = f"{cpus:g} of a CPU for a server whose HTTP front, tokenizer and scheduler each keep one busy"
+        yield Found(
+            placed.at("copies", "cpus_per_copy"), found, "write at least 1, some for each accelerator", "warning"
+        )
 
 
 @rule(
@@ -105,6 +116,11 @@ def too_short(subject: Subject) -> Iterator[Found]:
     for place, seconds in lengths:
         if seconds is not None and seconds < LEAST_LEVEL_S:
             yield Found(place, f"{seconds:g} s is too short for a measurement", "write seconds, at least 1")
+    bound_ms = max((ms for name, ms in subject.profile.objectives.bounds.items() if name.startswith("e2e_")), default=0)
+    for place, seconds in lengths[0], *lengths[2:]:
+        if seconds is not None and LEAST_LEVEL_S <= seconds < bound_ms / 1000:
+            found = f"{seconds:g} s end before an answer that is within its bound of {bound_ms / 1000:g} s"
+            yield Found(place, found, "write the time of many answers", "warning")
 
 
 @rule(
@@ -188,6 +204,11 @@ def too_long(subject: Subject) -> Iterator[Found]:
     for place, seconds, most in lengths:
         if seconds is not None and seconds > most:
             yield Found(place, f"{seconds:,.6g} s is {seconds / 86_400:,.0f} days", f"write at most {most:,} seconds")
+    if think_time_s is not None and LONG_THINKING_S < think_time_s <= MOST_WAIT_S:
+        found = (
+            f"{think_time_s / 3600:,.1f} hours between two turns: a benchmark waits them, and no cache outlasts them"
+        )
+        yield Found(("workload", "think_time_s"), found, "write seconds: some tens", "warning")
 
 
 @rule(
@@ -212,9 +233,10 @@ def too_much_warm_up(subject: Subject) -> Iterator[Found]:
 )
 def no_promise(subject: Subject) -> Iterator[Found]:
     share = subject.profile.objectives.error_rate_max
-    if share is not None and share > MOST_ERRORS:
+    if share is not None and share > MANY_ERRORS:
         found = f"{share:.0%} of all requests may fail"
-        yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%")
+        nearly: Severity = "error" if share > MOST_ERRORS else "warning"
+        yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%", nearly)
     for name, bound in subject.profile.objectives.bounds.items():
         if name.startswith(("itl_", "tpot_")) and bound > MOST_MS_A_TOKEN:
             yield Found(("objectives", name), f"{bound:,.6g} ms is more than a minute a token", "write milliseconds")
@@ -234,6 +256,25 @@ def given_up_before_objective(subject: Subject) -> Iterator[Found]:
             found = f"{timeout_s:g} s ends before {name}, {bound_ms:g} ms"
             yield Found(("buffer", "invocation_timeout_s"), found, "raise it above the bound")
             return
+
+
+@rule(
+    "LP364",
+    "Buffer that does not go with its messages",
+    reason="A token of text is three to four bytes, in whatever language; a message that fails each time is "
+    "paid for by every attempt before it is put aside.",
+    mend="Let a message hold the longest prompt several times over, and try a handful of times.",
+    severity="warning",
+)
+def buffer_beside_messages(subject: Subject) -> Iterator[Found]:
+    tokens = subject.profile.workload.input_tokens
+    mean = tokens if isinstance(tokens, int) else tokens.mean or tokens.min
+    if subject.buffer.max_message_bytes < LEAST_TOKEN_BYTES * mean:
+        found = f"{subject.buffer.max_message_bytes:,} bytes hold no prompt of {mean:,.0f} tokens"
+        yield Found(("buffer", "max_message_bytes"), found, "raise it, or leave it out")
+    if subject.buffer.max_attempts > MOST_ATTEMPTS:
+        found = f"{subject.buffer.max_attempts} attempts at a message that fails each time"
+        yield Found(("buffer", "max_attempts"), found, "write some: 3 to 10")
 
 
 @rule(
@@ -264,6 +305,9 @@ def too_many(subject: Subject) -> Iterator[Found]:
     if endpoint is not None and parts and endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
+    if endpoint is not None and parts and endpoint.min_instances > SPARE * copies:
+        found = f"{endpoint.min_instances:,} instances at the least, for at most {copies:,} copies"
+        yield Found(("endpoint", "min_instances"), found, f"write at most {copies:,}")
     for placed in parts:
         if placed.component.copies.max > MOST_COPIES:
             found = f"{placed.component.copies.max:,} copies"
@@ -277,8 +321,11 @@ def too_many(subject: Subject) -> Iterator[Found]:
     buffer = subject.profile.buffer
     if buffer is None or not buffer.enabled or not parts or buffer.max_concurrency == "auto":
         return
-    admitted = _admitted(parts[0].component)
+    admitted, proven = _admitted(parts[0].component), subject.profile.objectives.at_concurrency
     sent = buffer.max_concurrency * buffer.batch_size
+    if admitted is None and sent > FAR_TOO_MANY * proven * copies:
+        found = f"{sent:,} requests at once to {copies:,} copies; the objectives are proven at {proven:,} in all"
+        yield Found(("buffer", "max_concurrency"), found, "lower it, or write auto")
     if admitted is not None and sent > OVERFED * admitted * parts[0].component.copies.max:
         found = f"{sent:,} requests at once, and the most copies admit {admitted * parts[0].component.copies.max:,}"
         yield Found(("buffer", "max_concurrency"), found, "lower it, or write auto")

@@ -15,7 +15,9 @@ MOST_COUNT: Final = 2**31 - 1
 MOST_REQUESTS: Final = 1_000_000  # of a level: three hours at a hundred a second
 MOST_SPREAD: Final = 5.0  # a standard deviation, of the mean: beyond, nearly every draw is cut to min or max
 MOST_NGRAM_TOKENS: Final = 64  # no prompt repeats more by chance, and servers look for three to ten
+CLEARLY: Final = 2.0  # times the bound on the whole: less may differ by the lengths of answers
 LEAST_PREFILL_TOKENS: Final = 32
+MOST_PROPOSED_TOKENS: Final = 16
 LEAST_SETTINGS: Final = {"payload_limit_bytes": 1024, "model_loading_timeout_s": 30}  # one prompt; Python starting
 
 
@@ -122,14 +124,25 @@ def shape_of_other_weights(placed: Placed) -> Iterator[Found]:
     severity="warning",
 )
 def part_above_whole(subject: Subject) -> Iterator[Found]:
-    objectives = subject.profile.objectives
+    objectives, tokens = subject.profile.objectives, subject.profile.workload.output_tokens
+    answer = max(2.0, tokens if isinstance(tokens, int) else tokens.mean or tokens.min)
     for percentile in ("p50", "p90", "p95", "p99"):
         whole = getattr(objectives, f"e2e_{percentile}_ms")
-        for part in ("ttft", "tpot"):
+        # Of the gaps between tokens so many are above the percentile's bound, if it is missed.
+        above = 1 - int(percentile.removeprefix("p")) / 100
+        for part, share in (("ttft", 1.0), ("tpot", 1.0), ("itl", above)):
             bound = getattr(objectives, f"{part}_{percentile}_ms")
             if whole is not None and bound is not None and bound > whole:
                 found = f"{bound:g} ms for a part of the {whole:g} ms that the whole may take"
                 yield Found(("objectives", f"{part}_{percentile}_ms"), found, f"lower it below {whole:g}")
+                continue
+            if part == "ttft" or whole is None or bound is None:
+                continue
+            least_ms = share * bound * (answer - 1)
+            if least_ms > CLEARLY * whole:
+                found = f"{bound:g} ms make {least_ms:,.0f} of an answer, where the whole may take {whole:g}"
+                mend = f"lower it: {whole / share / (answer - 1):.3g} ms take as long as the whole"
+                yield Found(("objectives", f"{part}_{percentile}_ms"), found, mend)
 
 
 @rule(
@@ -152,6 +165,10 @@ def number_nobody_means(subject: Subject) -> Iterator[Found]:
         if mean and spread and spread > MOST_SPREAD * mean:
             found = f"a spread of {spread:g} tokens around a mean of {mean:g}"
             yield Found(("workload", name, "stddev"), found, f"write at most {MOST_SPREAD * mean:g}")
+    mean_s, spread_s = workload.think_time_s, workload.think_time_stddev_s
+    if mean_s and spread_s and spread_s > MOST_SPREAD * mean_s:
+        found = f"a spread of {spread_s:,.6g} s around a mean of {mean_s:g}"
+        yield Found(("workload", "think_time_stddev_s"), found, f"write at most {MOST_SPREAD * mean_s:g}")
     if benchmark.concurrency and benchmark.hosts > max(benchmark.concurrency):
         found = f"{benchmark.hosts} hosts for {max(benchmark.concurrency)} requests in flight"
         yield Found(("benchmark", "hosts"), found, f"write at most {max(benchmark.concurrency)}")
@@ -160,7 +177,8 @@ def number_nobody_means(subject: Subject) -> Iterator[Found]:
 @component_rule(
     "LP249",
     "Setting that costs and gives nothing",
-    reason="An n-gram of a whole prompt is never found again.",
+    reason="An n-gram of a whole prompt is never found again. A proposed token counts only where all before it were "
+    "taken: of those after the sixteenth, at 0.8 a token, one in 35.",
     mend="Write what was meant, or leave it out.",
 )
 def costs_for_nothing(placed: Placed) -> Iterator[Found]:
@@ -169,3 +187,7 @@ def costs_for_nothing(placed: Placed) -> Iterator[Found]:
     if longest is not None and longest > MOST_NGRAM_TOKENS:
         place = placed.at("container", "speculative", "longest_ngram_tokens")
         yield Found(place, f"{longest} tokens in a row", f"write at most {MOST_NGRAM_TOKENS}")
+    proposed = getattr(speculative, "tokens", None)
+    if proposed is not None and proposed > MOST_PROPOSED_TOKENS:
+        found = f"{proposed} tokens proposed a step, of which the last are never taken"
+        yield Found(placed.at("container", "speculative", "tokens"), found, "write 2 to 8", "warning")

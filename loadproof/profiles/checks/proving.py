@@ -285,6 +285,25 @@ def no_benchmark_stack(subject: Subject) -> Iterator[Found]:
         yield Found(("benchmark", "schedule"), found, mend)
 
 
+@rule(
+    "LP363",
+    "Word about a gate that there is none of",
+    reason="Without a gate no deployment runs a benchmark: what one that proved nothing does is never asked, and where "
+    "only the gate's runs count nothing can prove the profile.",
+    mend="Write gate: rollback or gate: alarm, or delete it.",
+    severity="warning",
+)
+def no_gate(subject: Subject) -> Iterator[Found]:
+    benchmark = subject.profile.benchmark
+    if benchmark.gate != "none":
+        return
+    if benchmark.evidence_from == "gate" and benchmark.schedule is None:
+        found = "only the gate's runs count, and there is no gate"
+        yield Found(("benchmark", "evidence_from"), found, "write gate: rollback, or evidence_from: any")
+    if "gate_unproven" in benchmark.model_fields_set:
+        yield Found(("benchmark", "gate_unproven"), "there is no gate", "write gate: rollback, or delete it")
+
+
 reading(
     "LP269",
     "Benchmark longer than a deployment waits",

@@ -1,13 +1,14 @@
-"""Scaling by the clock: rules about schedules, and the form of AWS's schedules (LP213-LP215, LP273, LP274)."""
+"""Scaling by the clock: rules about schedules, and the form of AWS's schedules (LP213-LP215, LP273, LP274, LP362)."""
 
 from __future__ import annotations
 
 import re
 import zoneinfo
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 from typing import Final
 
-from loadproof.profiles.checks.rule import Found, Placed, component_rule
+from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.checks.scaling import BOUND_NAMES, bounds_of, policies_of
 from loadproof.profiles.schema import ScheduledScaling
 from loadproof.profiles.tree import Path
@@ -15,6 +16,8 @@ from loadproof.profiles.tree import Path
 _AT: Final = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)\Z")
 _RATE: Final = re.compile(r"rate\((?:1 (?:minute|hour|day)|(?!1 |0 )\d+ (?:minutes|hours|days))\)\Z")
 _CRON: Final = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)\Z")
+_DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _CRON_FIELD: Final = re.compile(r"[0-9A-Z*?,/#LW-]+\Z")
 
 
@@ -110,6 +113,49 @@ def schedules_collide(placed: Placed) -> Iterator[Found]:
             found = f"another scheduled policy runs at {policy.schedule} {policy.timezone}"
             yield Found((*path, "schedule"), found, "make one of the two")
         seen.add(moment)
+
+
+@rule(
+    "LP362",
+    "Schedule that never comes",
+    reason="A day that its months do not have, or a time that is over: nothing runs, and nobody is told.",
+    mend="Write a date to come, and ? or * for the year.",
+    severity="warning",
+)
+def never_comes(subject: Subject) -> Iterator[Found]:
+    today = datetime.now(UTC).date()
+    written = [
+        ((*path, "schedule"), policy.schedule) for placed in subject.components for path, policy in _schedules(placed)
+    ]
+    if subject.profile.benchmark.schedule is not None:
+        written.append((("benchmark", "schedule"), subject.profile.benchmark.schedule))
+    for place, text in written:
+        why = why_never(text, today) if schedule_problem(text) is None else None
+        if why is not None:
+            yield Found(place, f"{text} {why}", "write a date to come")
+
+
+def why_never(text: str, today: date) -> str | None:
+    """Why a well-formed schedule does not run from that day on; None where it may."""
+    if text.startswith("at("):
+        return "is over" if text[3:13] < today.isoformat() else None
+    fields = _CRON.match(text)
+    if fields is None:
+        return None
+    days, months, years = fields.group(3), fields.group(4), fields.group(6)
+    if (last := _numbers(years)) and max(last) < today.year:
+        return "is over"
+    longest = [_DAYS[month - 1] for month in _numbers(months) or range(1, 13) if 1 <= month <= 12]
+    if (asked := _numbers(days)) and longest and min(asked) > max(longest):
+        return f"is day {min(asked)} of months of {max(longest)}"
+    return None
+
+
+def _numbers(field: str) -> list[int]:
+    """Those that a field lists, ends of ranges included; none where it holds anything else."""
+    for at, name in enumerate(_MONTHS, start=1):
+        field = field.replace(name, str(at))
+    return [int(one) for one in re.split("[,-]", field)] if re.fullmatch(r"\d+([,-]\d+)*", field) else []
 
 
 def _schedules(placed: Placed) -> Iterator[tuple[Path, ScheduledScaling]]:

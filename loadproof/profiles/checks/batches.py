@@ -1,0 +1,95 @@
+"""Batches that the server cannot hold, or that are smaller than what is sent (LP354-LP356)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof.families import FAMILIES
+from loadproof.profiles.checks.facts import GB, accelerator_of, architecture_of, known_instances, memory_share
+from loadproof.profiles.checks.rule import Found, Placed, component_rule
+from loadproof.profiles.settings import accelerators_per_copy
+from loadproof.profiles.tree import Path
+
+LEAST_FREE_SHARE: Final = 0.01  # CUDA's own context takes some 0.4 to 0.6 GB of 24 to 141
+LOGIT_BYTES: Final = 4  # the sampler's are fp32
+CLEARLY: Final = 2  # times a batch: what waits, waits for a whole answer
+_VLLM: Final = ("vllm", "lmi")
+
+
+@component_rule(
+    "LP354",
+    "Share of the memory that is never free",
+    reason="vLLM does not start where less is free than it is to take (`Free memory on device ... is less than desired "
+    "GPU memory utilization`), and CUDA's context alone takes half a gigabyte.",
+    mend="Write at most 0.98; 0.9 is what servers take by default.",
+)
+def no_memory_left(placed: Placed) -> Iterator[Found]:
+    share = memory_share(placed.component.container)
+    if placed.component.container.family in _VLLM and share > 1 - LEAST_FREE_SHARE:
+        found = f"{share:g} of the memory is never free: CUDA's context is in it"
+        yield Found(_path(placed, "memory_setting"), found, "write at most 0.98, or leave it out")
+
+
+@component_rule(
+    "LP355",
+    "Batch whose logits alone exceed the memory",
+    reason="vLLM warms its sampler up with as many sequences as a batch may hold (`CUDA out of memory occurred when "
+    "warming up sampler`): sequences · vocabulary · 4 bytes, beside the weights.",
+    mend="Write hundreds: what is in flight at most.",
+)
+def logits_too_large(placed: Placed) -> Iterator[Found]:
+    most, shape = _count(placed, "sequences_setting"), architecture_of(placed.component.model)
+    if most is None or shape is None or placed.component.container.family not in _VLLM:
+        return
+    logits = float(most) * shape.vocab * LOGIT_BYTES
+    count = accelerators_per_copy(placed.component)
+    memories = [
+        accelerator_of(one).memory_bytes * min(count, one.accelerator_count)
+        for _, one in known_instances(placed.endpoint)
+    ]
+    if memories and logits > min(memories):
+        found = f"{most:,} sequences have logits of {logits / GB:,.0f} GB, in {min(memories) / GB:,.0f} GB of memory"
+        yield Found(_path(placed, "sequences_setting"), found, "write what is in flight at most")
+
+
+@component_rule(
+    "LP356",
+    "Batch that does not go with what is sent",
+    reason="Requests beyond a batch wait until an answer in it has ended, and the objectives are proven with all of "
+    "them in flight. A step below the sequences of a batch serves some of them in turn; one above all their tokens, or "
+    "adapters beyond the sequences, are memory for nothing.",
+    mend="Let a copy's batch hold what is in flight on it, and a step hold its sequences.",
+    severity="warning",
+)
+def batch_beside_load(placed: Placed) -> Iterator[Found]:
+    copies, in_flight = max(1, placed.component.copies.min), placed.profile.objectives.at_concurrency
+    sequences, step, longest = (
+        _count(placed, name) for name in ("sequences_setting", "step_tokens_setting", "longest_setting")
+    )
+    if sequences is not None and in_flight > CLEARLY * sequences * copies:
+        found = f"{in_flight} in flight, of which {sequences * copies} are in a batch and the others wait"
+        yield Found(_path(placed, "sequences_setting"), found, f"write at least {-(-in_flight // copies)}")
+    if placed.component.container.family not in _VLLM:
+        return
+    path = _path(placed, "step_tokens_setting")
+    if step is not None and sequences is None and step < in_flight:
+        yield Found(path, f"{step} tokens a step for {in_flight} in flight", "write 2,048 or more, or leave it out")
+    if step is not None and longest is not None and step > (sequences or 1024) * longest:
+        found = f"{step:,} tokens a step are more than {sequences or 1024:,} requests of {longest:,} have"
+        yield Found(path, found, "write 2,048 to 16,384, or leave it out")
+    loras = getattr(placed.component.container.settings, "max_loras", None)
+    if loras is not None and loras > (sequences or 1024):
+        found = f"{loras:,} adapters at once in batches of {sequences or 1024:,} sequences at most"
+        yield Found(placed.at("container", "settings", "max_loras"), found, "write how many are asked for at once")
+
+
+def _count(placed: Placed, which: str) -> int | None:
+    container = placed.component.container
+    family = FAMILIES[container.family]
+    count: int | None = family.value(container.settings, getattr(family, which))
+    return count
+
+
+def _path(placed: Placed, which: str) -> Path:
+    return placed.at("container", "settings", getattr(FAMILIES[placed.component.container.family], which))

@@ -1,0 +1,125 @@
+"""What is paid for and never used, and bills that nobody expects (LP357-LP361, LP365)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof.profiles.checks.facts import instance_types, known_instances
+from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
+from loadproof.profiles.schema import HubSource
+from loadproof.profiles.settings import accelerators_per_copy
+from loadproof.profiles.tree import Path
+from loadproof.usd import usd_per_month
+
+MOST_USD_PER_MONTH: Final = 500_000
+SEEN_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+_ADDRESS: Final = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+NO_DEVICE: Final = ("", "-1", "none", "void", "NoDevFiles")
+
+
+@rule(
+    "LP357",
+    "Bill that nobody expects",
+    reason="Application Auto Scaling and SageMaker bring as many instances as they may, whoever asks: a loop in a "
+    "client is enough. The price is the catalog's, on demand.",
+    mend="Lower endpoint.max_instances or copies.max to what may be paid for.",
+    severity="warning",
+)
+def large_bill(subject: Subject) -> Iterator[Found]:
+    endpoint = subject.endpoint
+    prices = [one.usd_per_hour for _, one in known_instances(endpoint) if one.usd_per_hour is not None]
+    variant = endpoint.hosting == "plain_variant"
+    most = sum(one.component.copies.max for one in subject.components) if variant else endpoint.max_instances
+    dearest = usd_per_month(max(prices) * most) if prices else None
+    if dearest is not None and dearest > MOST_USD_PER_MONTH:
+        place = subject.components[0].at("copies", "max") if variant else ("endpoint", "max_instances")
+        found = f"{most:,} instances at the most cost ${dearest:,.0f} a month"
+        yield Found(place, found, "write how many may be paid for")
+
+
+@rule(
+    "LP358",
+    "Accelerators that no copy uses",
+    reason="An instance is paid for whole. Where all copies there may be need less than half of its accelerators, "
+    "the others wait for nobody.",
+    mend="Use a smaller instance, more copies, or more accelerators a copy.",
+    severity="warning",
+)
+def idle_accelerators(subject: Subject) -> Iterator[Found]:
+    variant = subject.endpoint.hosting == "plain_variant"
+    used = sum(
+        accelerators_per_copy(one.component) * (1 if variant else one.component.copies.max)
+        for one in subject.components
+    )
+    for path, instance in known_instances(subject.endpoint):
+        if 0 < 2 * used < instance.accelerator_count and len(list(instance_types(subject.endpoint))) == 1:
+            found = f"{instance.accelerator_count} accelerators, of which all copies use {used} at the most"
+            yield Found(path, found, "use a smaller instance, or accelerators_per_copy")
+
+
+@component_rule(
+    "LP359",
+    "Accelerators hidden from the server",
+    reason="CUDA shows a program the devices that these variables name: with none, the server finds no accelerator and "
+    "stops.",
+    mend="Delete the variable: a copy is given its own accelerators.",
+)
+def hidden_accelerators(placed: Placed) -> Iterator[Found]:
+    for name in SEEN_DEVICES:
+        value = placed.component.container.environment.get(name)
+        if value is not None and value.strip() in NO_DEVICE:
+            found = f"`{value}` hides every accelerator"
+            yield Found(placed.at("container", "environment", name), found, "delete it")
+
+
+@component_rule(
+    "LP360",
+    "Weights in twice their size",
+    reason="Models are published in 16 bits or less: fp32 adds no precision, doubles memory and time a token.",
+    mend="Write bf16, or leave dtype out.",
+    severity="warning",
+)
+def doubled_weights(placed: Placed) -> Iterator[Found]:
+    if placed.component.model.dtype == "fp32":
+        yield Found(placed.at("model", "dtype"), "fp32 doubles memory and time a token", "write bf16, or leave it out")
+
+
+@component_rule(
+    "LP361",
+    "Captures among the weights",
+    reason="SageMaker downloads everything below the model's prefix when a copy starts: requests and answers that are "
+    "kept there too, more each day, and whoever may read weights reads them.",
+    mend="Give captures a bucket or a prefix of their own.",
+)
+def captures_among_weights(placed: Placed) -> Iterator[Found]:
+    source, capture = placed.component.model.source, placed.endpoint.data_capture
+    if capture is None or isinstance(source, HubSource):
+        return
+    weights = str(getattr(source, "s3_uri", ""))
+    if weights.endswith("/") and f"{capture.s3_uri.rstrip('/')}/".startswith(weights):
+        found = f"it lies below the weights, {weights}"
+        yield Found(("endpoint", "data_capture", "s3_uri"), found, "name another prefix")
+
+
+@component_rule(
+    "LP365",
+    "Bucket name that S3 has not",
+    reason="A bucket's name has no two periods in a row and is no IP address "
+    "(https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html): there is nothing to read there.",
+    mend="Write the bucket's name as S3 shows it.",
+)
+def no_bucket(placed: Placed) -> Iterator[Found]:
+    endpoint, component = placed.endpoint, placed.component
+    parts: list[tuple[Path, object]] = [
+        (placed.at("model", "source"), component.model.source),
+        (("endpoint", "data_capture"), endpoint.data_capture),
+        (("endpoint", "async_inference"), endpoint.async_inference),
+        *((placed.at("adapters", at), one) for at, one in enumerate(component.adapters)),
+    ]
+    for path, part in parts:
+        for name in ("s3_uri", "input_s3_uri", "output_s3_uri", "failure_s3_uri"):
+            bucket = str(getattr(part, name, None) or "").removeprefix("s3://").partition("/")[0]
+            if ".." in bucket or _ADDRESS.fullmatch(bucket):
+                yield Found((*path, name), f"no bucket is called `{bucket}`", "write the bucket's name")

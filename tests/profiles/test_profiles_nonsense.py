@@ -1,0 +1,114 @@
+"""Where nonsense begins: a value on either side of each bound that is told, and what reads like a slip and is none."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from loadproof.profiles import check_file
+from loadproof.profiles.checks.scheduling import why_never
+
+BASE: dict[str, Any] = {
+    "name": "chat",
+    "model": {"id": "Qwen/Qwen3-8B", "source": {"type": "s3", "s3_uri": "s3://models/qwen3-8b/"}},
+    "container": {"family": "vllm", "settings": {"max_model_len": 8192}},
+    "endpoint": {"instance_type": "ml.g6e.2xlarge"},
+    "objectives": {"at_concurrency": 4, "e2e_p95_ms": 10_000},
+    "workload": {"input_tokens": 512, "output_tokens": 256},
+}
+
+
+def codes(folder: Path, **changes: Any) -> set[str]:
+    """Of what `check` says; `a__b=value` changes that field."""
+    document = yaml.safe_load(yaml.safe_dump(BASE))
+    for name, value in changes.items():
+        *parents, last = name.split("__")
+        place = document
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    file = folder / "chat.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return {problem.code for problem in check_file(file).problems}
+
+
+def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
+    assert codes(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "well", "nonsense"),
+    [
+        ("LP345", "objectives__error_rate_max", 0.1, 0.11),
+        ("LP287", "benchmark__duration_s", 10, 9),
+        ("LP278", "objectives__tpot_p95_ms", 78, 79),  # 2 · 10 s / 255 gaps = 78.4 ms
+        ("LP278", "objectives__itl_p95_ms", 1568, 1569),  # 5% of 255 gaps of 1,568.6 ms are 2 · 10 s
+        ("LP286", "copies__cpus_per_copy", 1, 0.5),
+        ("LP348", "endpoint__min_instances", 2, 3),
+        ("LP354", "container__settings__gpu_memory_utilization", 0.98, 1.0),
+        # Logits of 151,936 tokens, four bytes each, in 47.8 GB.
+        ("LP355", "container__settings__max_num_seqs", 78_651, 78_652),
+        ("LP356", "container__settings__max_num_seqs", 2, 1),
+        ("LP356", "container__settings__max_num_batched_tokens", 4, 3),
+        ("LP356", "container__settings__max_num_batched_tokens", 1024 * 8192, 1024 * 8192 + 1),
+        ("LP249", "container__speculative", {"method": "ngram", "tokens": 16}, {"method": "ngram", "tokens": 17}),
+        ("LP253", "workload__shared_prefix_tokens", 511, 512),
+        ("LP360", "model__dtype", "fp16", "fp32"),
+        ("LP359", "container__environment", {"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "-1"}),
+        ("LP366", "container__environment", {"VLLM_USE_V1": "0"}, {"VLLM_USE_V1": "on"}),
+        ("LP366", "container__environment", {"OMP_NUM_THREADS": "4,2"}, {"OMP_NUM_THREADS": "0"}),
+        ("LP358", "endpoint__instance_type", "ml.g6e.2xlarge", "ml.g6e.12xlarge"),
+        (
+            "LP361",
+            "endpoint__data_capture",
+            {"s3_uri": "s3://models/qwen3-8b-captures/"},
+            {"s3_uri": "s3://models/qwen3-8b"},
+        ),
+        ("LP365", "endpoint__data_capture", {"s3_uri": "s3://1.2.3.4.5/x/"}, {"s3_uri": "s3://1.2.3.4/x/"}),
+        ("LP363", "benchmark", {"evidence_from": "any"}, {"evidence_from": "gate"}),
+        ("LP364", "buffer", {"enabled": True, "max_message_bytes": 1536}, {"enabled": True, "max_message_bytes": 1535}),
+        ("LP364", "buffer", {"enabled": True, "max_attempts": 25}, {"enabled": True, "max_attempts": 26}),
+        ("LP348", "buffer", {"enabled": True, "max_concurrency": 40}, {"enabled": True, "max_concurrency": 41}),
+        ("LP343", "workload__think_time_s", 3600, 3601),
+        ("LP248", "workload__think_time_stddev_s", 100, 101),
+    ],
+)
+def test_either_side_of_the_bound(tmp_path: Path, code: str, field: str, well: object, nonsense: object) -> None:
+    talk = {"workload__turns": 2, "workload__think_time_s": 20} if "think" in field else {}
+    assert code not in codes(tmp_path, **talk | {field: well})
+    assert code in codes(tmp_path, **talk | {field: nonsense})
+
+
+def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
+    """An ml.g6e.2xlarge costs some two dollars an hour: 300 of them half a million a month, or nearly."""
+    many: dict[str, Any] = {
+        "copies": {"min": 1, "max": 1000},
+        "scaling": {"policies": [{"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}]},
+    }
+    assert "LP357" not in codes(tmp_path, **many, endpoint__max_instances=200)
+    assert "LP357" in codes(tmp_path, **many, endpoint__max_instances=400)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [
+        ("cron(0 8 30 2 ? *)", "is day 30 of months of 29"),
+        ("cron(0 8 31 APR,JUN,SEP,NOV ? *)", "is day 31 of months of 30"),
+        ("cron(0 8 31 4,5 ? *)", None),
+        ("cron(0 8 29 2 ? *)", None),
+        ("cron(0 8 L 2 ? *)", None),
+        ("cron(0 8 ? 2 MON *)", None),
+        ("cron(0 8 1 1 ? 2025)", "is over"),
+        ("cron(0 8 1 1 ? 2020-2026)", None),
+        ("cron(0 8 1 1 ? 2024/1)", None),
+        ("at(2026-11-25T23:59:59)", "is over"),
+        ("at(2026-11-26T00:00:00)", None),
+        ("rate(1 day)", None),
+    ],
+)
+def test_schedules_that_never_come(schedule: str, why: str | None) -> None:
+    assert why_never(schedule, date(2026, 11, 26)) == why
