@@ -353,14 +353,19 @@ class Run:
             return reason == "the model answered 400" and refused <= self._lives(send.key) + hurt + unsent
         if send.kind == "broken":
             return failed >= MAX_ATTEMPTS
-        return failed >= 2
+        return failed + (hurt if self._of_the_version_before(reason) else 0) >= 2
+
+    def _of_the_version_before(self, reason: str) -> bool:
+        """It gives up after two time-outs, whosever fault they were."""
+        deploys = any(fault.kind == "deploy" for fault in self._world.schedule.faults)
+        return deploys and reason.startswith("timed out 2 times")
 
     def _explained(self, send: Send, reason: str) -> bool:
         shares = [fault.share for fault in self._world.schedule.faults if fault.kind == "starved"]
         if reason.startswith("timed out") and any(share < 1 for share in shares):
             return True  # then it is a matter of chance: test_consumer_suspicion says how often
-        if reason.startswith("timed out 2 times"):
-            return any(fault.kind == "deploy" for fault in self._world.schedule.faults)  # the version before does so
+        if self._of_the_version_before(reason):
+            return True
         if reason == "its deadline has passed":
             return bool(send.deadline_s)
         failed = sum(ask.failed or (ask.excused and not ask.complete) for ask in self._world.asks.get(send.key, ()))
