@@ -45,6 +45,14 @@ def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
     [
         ("LP345", "objectives__error_rate_max", 0.1, 0.11),
         ("LP287", "benchmark__duration_s", 10, 9),
+        ("LP287", "benchmark", {"phases": [{"concurrency": 4, "duration_s": 10}]}, {"duration_s": 4}),
+        ("LP284", "objectives", {"at_concurrency": 4, "ttft_p95_ms": 10}, {"at_concurrency": 4, "ttft_p95_ms": 9}),
+        (
+            "LP345",
+            "objectives",
+            {"at_concurrency": 4, "ttft_p95_ms": 30000},
+            {"at_concurrency": 4, "ttft_p95_ms": 30001},
+        ),
         ("LP278", "objectives__tpot_p95_ms", 78, 79),  # 2 · 10 s / 255 gaps = 78.4 ms
         ("LP278", "objectives__itl_p95_ms", 1568, 1569),  # 5% of 255 gaps of 1,568.6 ms are 2 · 10 s
         ("LP286", "copies__cpus_per_copy", 1, 0.5),
@@ -81,6 +89,16 @@ def test_either_side_of_the_bound(tmp_path: Path, code: str, field: str, well: o
     talk = {"workload__turns": 2, "workload__think_time_s": 20} if "think" in field else {}
     assert code not in codes(tmp_path, **talk | {field: well})
     assert code in codes(tmp_path, **talk | {field: nonsense})
+
+
+@pytest.mark.parametrize(
+    ("name", "well", "nonsense"), [("scale_in_cooldown_s", 14_400, 14_401), ("scale_out_cooldown_s", 3_600, 3_601)]
+)
+def test_cooldowns_of_hours(tmp_path: Path, name: str, well: int, nonsense: int) -> None:
+    policy = {"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}
+    copies = {"copies": {"min": 1, "max": 2}, "endpoint__max_instances": 2}
+    assert "LP349" not in codes(tmp_path, **copies, scaling={"policies": [policy | {name: well}]})
+    assert "LP349" in codes(tmp_path, **copies, scaling={"policies": [policy | {name: nonsense}]})
 
 
 def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ LEAST_MS: Final = {"ttft": 1.0, "e2e": 1.0, "itl": 0.1, "tpot": 0.1}
 LEAST_TARGET: Final = 0.1
 LEAST_MEMORY_MIB: Final = 1024
 LEAST_CPUS: Final = 1
-LEAST_LEVEL_S: Final = 1.0
+LEAST_LEVEL_S, SHORT_LEVEL_S = 1.0, 5.0
+LIKELY_LEAST_MS: Final = 10.0  # to the front of a cloud's service and back, with one step of a model
+MOST_FIRST_TOKEN_MS: Final = 30_000.0
 MOST_TOKENS_PER_S: Final = 1000 / LEAST_MS["tpot"]  # of one answer
 MOST_REQUESTS_PER_S: Final = 1000 / LEAST_MS["e2e"]  # one after another
 MOST_TARGET: Final = 2_000
@@ -61,6 +63,9 @@ def impossible_latency(subject: Subject) -> Iterator[Found]:
         if least is not None and name.endswith("_ms") and bound < least:
             found = f"{bound:g} ms is less than any endpoint takes"
             yield Found(("objectives", name), found, f"write milliseconds, at least {least:g}")
+        elif metric in ("ttft", "e2e") and bound < LIKELY_LEAST_MS:
+            found = f"{bound:g} ms to a service, through one step of a model, and back"
+            yield Found(("objectives", name), found, f"write milliseconds, above {LIKELY_LEAST_MS:g}", "warning")
 
 
 @component_rule(
@@ -116,10 +121,12 @@ def too_short(subject: Subject) -> Iterator[Found]:
     for place, seconds in lengths:
         if seconds is not None and seconds < LEAST_LEVEL_S:
             yield Found(place, f"{seconds:g} s is too short for a measurement", "write seconds, at least 1")
-    bound_ms = max((ms for name, ms in subject.profile.objectives.bounds.items() if name.startswith("e2e_")), default=0)
+    bounds_ms = subject.profile.objectives.bounds.items()
+    answer_s = max((bound_ms for name, bound_ms in bounds_ms if name.startswith("e2e_")), default=0.0) / 1000
     for place, seconds in lengths[0], *lengths[2:]:
-        if seconds is not None and LEAST_LEVEL_S <= seconds < bound_ms / 1000:
-            found = f"{seconds:g} s end before an answer that is within its bound of {bound_ms / 1000:g} s"
+        if seconds is not None and LEAST_LEVEL_S <= seconds < max(SHORT_LEVEL_S, answer_s):
+            late = f"before an answer that is within its bound of {answer_s:g} s"
+            found = f"{seconds:g} s end {late if seconds < answer_s else 'where a level has hardly begun'}"
             yield Found(place, found, "write the time of many answers", "warning")
 
 
@@ -240,6 +247,9 @@ def no_promise(subject: Subject) -> Iterator[Found]:
     for name, bound in subject.profile.objectives.bounds.items():
         if name.startswith(("itl_", "tpot_")) and bound > MOST_MS_A_TOKEN:
             yield Found(("objectives", name), f"{bound:,.6g} ms is more than a minute a token", "write milliseconds")
+        elif name.startswith("ttft_") and bound > MOST_FIRST_TOKEN_MS:
+            found = f"{bound / 1000:,.6g} s to the first token: nobody waits for that"
+            yield Found(("objectives", name), found, "write milliseconds", "warning")
 
 
 @rule(

@@ -9,7 +9,7 @@ from loadproof.profiles.checks.nonsense import FAR_TOO_MANY, MOST_TARGET, MOST_W
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.checks.workload import distributions_of
 
-MOST_SCALE_OUT_WAIT_S: Final = 3_600
+MOST_SCALE_OUT_WAIT_S, MOST_SCALE_IN_WAIT_S = 3_600, 14_400
 LEAST_COOLDOWN_S: Final = 10  # period of the finest metric: SageMaker's ConcurrentRequestsPerCopy
 LEAST_SPREAD_TOKENS: Final = 0.5
 NARROWEST_HEADS, WIDEST_HEADS = 0.5, 4  # times the model's width
@@ -22,7 +22,7 @@ LEAST_VOCABULARY: Final = 256
     "Cooldown in another unit",
     reason="Who waits an hour after a copy came leaves the requests that it could not carry waiting as long; less than "
     "ten seconds end before the metric has another point, and are none. Mostly minutes or milliseconds were meant.",
-    mend="Write seconds: 10 to 3,600 before further copies come, at least 10 before some go, or 0 for none.",
+    mend="Write seconds: 10 to 3,600 before further copies come, 10 to 14,400 before some go, or 0 for none.",
     severity="warning",
 )
 def cooldown_of_another_unit(placed: Placed) -> Iterator[Found]:
@@ -39,6 +39,9 @@ def cooldown_of_another_unit(placed: Placed) -> Iterator[Found]:
             if out and MOST_SCALE_OUT_WAIT_S < seconds <= MOST_WAIT_S:
                 found = f"{seconds:,} s before another copy may come are {seconds / 3600:.1f} hours"
                 yield Found(place, found, "write seconds, at most 3,600, or auto")
+            elif MOST_SCALE_IN_WAIT_S < seconds <= MOST_WAIT_S:
+                found = f"{seconds:,} s before a copy may go are {seconds / 3600:.1f} hours, paid for"
+                yield Found(place, found, "write seconds, at most 14,400, or auto")
 
 
 @rule(
