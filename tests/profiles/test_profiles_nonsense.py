@@ -91,6 +91,14 @@ def test_either_side_of_the_bound(tmp_path: Path, code: str, field: str, well: o
     assert code in codes(tmp_path, **talk | {field: nonsense})
 
 
+@pytest.mark.parametrize(("turns", "told"), [(1, False), (2, True)])
+def test_turns_beside_a_trace(tmp_path: Path, turns: int, told: bool) -> None:
+    """They are the trace's, and those of the profile nobody sends."""
+    (tmp_path / "trace.csv").write_text("timestamp_s,input_tokens,output_tokens\n0,10,10\n")
+    arrivals = {"process": "trace", "trace": "trace.csv"}
+    assert ("LP254" in codes(tmp_path, workload__arrivals=arrivals, workload__turns=turns)) is told
+
+
 @pytest.mark.parametrize(
     ("name", "well", "nonsense"), [("scale_in_cooldown_s", 14_400, 14_401), ("scale_out_cooldown_s", 3_600, 3_601)]
 )
