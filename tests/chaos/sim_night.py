@@ -15,6 +15,7 @@ from sim_schedule import drawn, shrunk
 from sim_versions import versions
 
 _PART: Final = 500
+_TOLD: Final = 20  # parts between two lines of progress
 
 
 def _part(first: int) -> tuple[float, list[str]]:
@@ -30,12 +31,16 @@ def _part(first: int) -> tuple[float, list[str]]:
 def simulated(number: int, first: int = 0) -> Outcome:
     """So many schedules, rounded up to parts of 500."""
     parts = range(first, first + number, _PART)
+    cpu_s, found = 0.0, []
     with get_context("spawn").Pool(os.cpu_count()) as pool:
-        ended = list(pool.imap_unordered(_part, parts))
-    total, cpu_s = len(parts) * _PART, sum(one for one, _ in ended)
-    found = [words for _, some in ended for words in some]
-    for words in found:
-        print(words, flush=True)
+        for ended, (took_s, some) in enumerate(pool.imap_unordered(_part, parts), start=1):
+            cpu_s += took_s
+            found += some
+            for words in some:
+                print(words, flush=True)
+            if ended % _TOLD == 0:
+                print(f"{ended * _PART:,} of {len(parts) * _PART:,}, {len(found)} found", file=sys.stderr, flush=True)
+    total = len(parts) * _PART
     figures = f"{total:,} from seed {first:,}: {len(found)} broke the contract; {total / cpu_s:.0f} a CPU-second"
     return Outcome("simulated schedules of composed faults", figures, ("contract",) if found else ())
 
