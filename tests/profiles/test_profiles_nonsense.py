@@ -109,6 +109,14 @@ def test_cooldowns_of_hours(tmp_path: Path, name: str, well: int, nonsense: int)
     assert "LP349" in codes(tmp_path, **copies, scaling={"policies": [policy | {name: nonsense}]})
 
 
+def test_a_plain_variants_instances_are_its_copies(tmp_path: Path) -> None:
+    """Four are no more than there is use for, and their batches of two hold eight requests."""
+    plain: dict[str, Any] = {"endpoint__hosting": "plain_variant", "endpoint__max_instances": 4}
+    few = {"container__settings__max_num_seqs": 2, "objectives__at_concurrency": 16}
+    assert not {"LP348", "LP356"} & codes(tmp_path, **plain, **few, endpoint__min_instances=4)
+    assert "LP356" in codes(tmp_path, **plain, **few, endpoint__min_instances=3)
+
+
 def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
     """An ml.g6e.2xlarge costs some two dollars an hour: 300 of them half a million a month, or nearly."""
     many: dict[str, Any] = {

@@ -63,7 +63,9 @@ def logits_too_large(placed: Placed) -> Iterator[Found]:
     severity="warning",
 )
 def batch_beside_load(placed: Placed) -> Iterator[Found]:
-    copies, in_flight = max(1, placed.component.copies.min), placed.profile.objectives.at_concurrency
+    in_flight, endpoint = placed.profile.objectives.at_concurrency, placed.endpoint
+    each_an_instance = endpoint.hosting == "plain_variant"
+    copies = max(1, endpoint.min_instances if each_an_instance else placed.component.copies.min)
     sequences, step, longest = (
         _count(placed, name) for name in ("sequences_setting", "step_tokens_setting", "longest_setting")
     )

@@ -24,19 +24,16 @@ NO_DEVICE: Final = ("", "-1", "none", "void", "NoDevFiles")
     "Bill that nobody expects",
     reason="Application Auto Scaling and SageMaker bring as many instances as they may, whoever asks: a loop in a "
     "client is enough. The price is the catalog's, on demand.",
-    mend="Lower endpoint.max_instances or copies.max to what may be paid for.",
+    mend="Lower endpoint.max_instances to what may be paid for.",
     severity="warning",
 )
 def large_bill(subject: Subject) -> Iterator[Found]:
     endpoint = subject.endpoint
     prices = [one.usd_per_hour for _, one in known_instances(endpoint) if one.usd_per_hour is not None]
-    variant = endpoint.hosting == "plain_variant"
-    most = sum(one.component.copies.max for one in subject.components) if variant else endpoint.max_instances
-    dearest = usd_per_month(max(prices) * most) if prices else None
+    dearest = usd_per_month(max(prices) * endpoint.max_instances) if prices else None
     if dearest is not None and dearest > MOST_USD_PER_MONTH:
-        place = subject.components[0].at("copies", "max") if variant else ("endpoint", "max_instances")
-        found = f"{most:,} instances at the most cost ${dearest:,.0f} a month"
-        yield Found(place, found, "write how many may be paid for")
+        found = f"{endpoint.max_instances:,} instances at the most cost ${dearest:,.0f} a month"
+        yield Found(("endpoint", "max_instances"), found, "write how many may be paid for")
 
 
 @rule(

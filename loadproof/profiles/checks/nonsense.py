@@ -315,7 +315,8 @@ def too_many(subject: Subject) -> Iterator[Found]:
     if endpoint is not None and parts and endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
-    if endpoint is not None and parts and endpoint.min_instances > SPARE * copies:
+    placed_on = endpoint is not None and parts and endpoint.hosting == "inference_components"
+    if endpoint is not None and placed_on and endpoint.min_instances > SPARE * copies:
         found = f"{endpoint.min_instances:,} instances at the least, for at most {copies:,} copies"
         yield Found(("endpoint", "min_instances"), found, f"write at most {copies:,}")
     for placed in parts:
