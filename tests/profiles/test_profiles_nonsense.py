@@ -115,6 +115,8 @@ def test_a_plain_variants_instances_are_its_copies(tmp_path: Path) -> None:
     few = {"container__settings__max_num_seqs": 2, "objectives__at_concurrency": 16}
     assert not {"LP348", "LP356"} & codes(tmp_path, **plain, **few, endpoint__min_instances=4)
     assert "LP356" in codes(tmp_path, **plain, **few, endpoint__min_instances=3)
+    assert "LP348" not in codes(tmp_path, **plain, buffer={"enabled": True, "max_concurrency": 160})
+    assert "LP348" in codes(tmp_path, **plain, buffer={"enabled": True, "max_concurrency": 161})
 
 
 def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:

@@ -334,8 +334,9 @@ def too_many(subject: Subject) -> Iterator[Found]:
         return
     admitted, proven = _admitted(parts[0].component), subject.profile.objectives.at_concurrency
     sent = buffer.max_concurrency * buffer.batch_size
-    if admitted is None and sent > FAR_TOO_MANY * proven * copies:
-        found = f"{sent:,} requests at once to {copies:,} copies; the objectives are proven at {proven:,} in all"
+    most = endpoint.max_instances if endpoint is not None and endpoint.hosting == "plain_variant" else copies
+    if admitted is None and sent > FAR_TOO_MANY * proven * most:
+        found = f"{sent:,} requests at once to {most:,} copies; the objectives are proven at {proven:,} in all"
         yield Found(("buffer", "max_concurrency"), found, "lower it, or write auto")
     if admitted is not None and sent > OVERFED * admitted * parts[0].component.copies.max:
         found = f"{sent:,} requests at once, and the most copies admit {admitted * parts[0].component.copies.max:,}"
