@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from loadproof.profiles import check_file
-from loadproof.profiles.checks.scheduling import why_never
+from loadproof.profiles.checks.scheduling import schedule_problem, why_never
 
 BASE: dict[str, Any] = {
     "name": "chat",
@@ -148,3 +148,18 @@ def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
 )
 def test_schedules_that_never_come(schedule: str, why: str | None) -> None:
     assert why_never(schedule, date(2026, 11, 26)) == why
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["60 0 1 1 ? *", "0 24 1 1 ? *", "0 0 32 1 ? *", "0 0 1 13 ? *", "0 0 ? 1 8 *", "0 0 1 1 ? 1969", "0 0 1-40 1 ? *"],
+)
+def test_numbers_that_no_clock_shows_are_refused(schedule: str) -> None:
+    assert schedule_problem(f"cron({schedule})") is not None
+
+
+@pytest.mark.parametrize(
+    "schedule", ["59 23 31 12 ? 2199", "0/15 0 ? * 6L *", "0 0 ? * 3#5 *", "0 0 15W * ? *", "0/90 8-17 ? * MON-FRI *"]
+)
+def test_what_a_clock_shows_is_well(schedule: str) -> None:
+    assert schedule_problem(f"cron({schedule})") is None

@@ -16,6 +16,15 @@ from loadproof.profiles.tree import Path
 _AT: Final = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)\Z")
 _RATE: Final = re.compile(r"rate\((?:1 (?:minute|hour|day)|(?!1 |0 )\d+ (?:minutes|hours|days))\)\Z")
 _CRON: Final = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)\Z")
+# https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
+_CRON_RANGES: Final = (
+    ("minutes", 0, 59),
+    ("hours", 0, 23),
+    ("days of a month", 1, 31),
+    ("months", 1, 12),
+    ("days of a week", 1, 7),
+    ("years", 1970, 2199),
+)
 _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _CRON_FIELD: Final = re.compile(r"[0-9A-Z*?,/#LW-]+\Z")
@@ -177,6 +186,13 @@ def schedule_problem(text: str) -> tuple[str, str] | None:
         return "a cron field holds more than digits, names and * ? , - / # L W", "use capital names, such as MON-FRI"
     if (fields.group(3) == "?") == (fields.group(5) == "?"):
         return "exactly one of day-of-month and day-of-week must be `?`", "write ? for the one that does not matter"
+    for (what, least, most), field in zip(_CRON_RANGES, fields.groups(), strict=True):
+        numbers = [int(one) for one in re.findall(r"\d+", re.sub(r"[/#]\d+", "", field))]
+        if any(not least <= one <= most for one in numbers):
+            return (
+                f"`{field}` holds {what} outside {least} to {most}",
+                "write six fields: minutes hours day month day year",
+            )
     return None
 
 
