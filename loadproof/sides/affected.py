@@ -55,6 +55,7 @@ class Reader:
     def __init__(self) -> None:
         self._named_by_id: dict[str, tuple[str, ...]] = {}
         self._room_bytes = MOST_YAML_BYTES
+        self._known: set[str] = set()  # paths of the trees before
         # Of the tree whose places are looked for: what each path names, what in a content may be names, and their ends.
         self._targets: dict[str, frozenset[str] | None] = {}
         self._likely_by_id: dict[str, tuple[str, ...]] = {}
@@ -65,7 +66,11 @@ class Reader:
         files = places_of(tree)
         self._targets, self._likely_by_id = {}, {}
         self._last_parts = {path.rpartition("/")[2] for path in tree.ids} | {"", ".", ".."}
-        self._read(tree, [file for place, file in files.items() if not place.of_environment])
+        profiles = [file for place, file in files.items() if not place.of_environment]
+        self._read(
+            tree, sorted(profiles, key=lambda file: file not in self._known)
+        )  # new ones take no room from others
+        self._known |= tree.ids.keys()
         everything: str | None = None
         found = {}
         for place, file in files.items():
@@ -119,7 +124,7 @@ class Reader:
         if self._room_bytes < 0:
             return
         for path, content in tree.source.each(new.values()):
-            self._room_bytes -= len(content)
+            self._room_bytes -= len(content) if len(content) <= MOST_BYTES else 0
             if self._room_bytes < 0:
                 return
             linked = path in tree.source.links

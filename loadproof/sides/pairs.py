@@ -263,6 +263,11 @@ def _keep(half: UnfinishedSide, outcome: Synthesized, cache: Cache) -> None:
     for key, refusal in outcome.refusals.items():
         half.refusals[Place(*key)] = refusal
     half.late |= {Place(*key) for key in outcome.late}
+    for environment_name in {key[0] for key in outcome.late}:  # its own stacks come with its profiles
+        own = environment_place(environment_name)
+        if own in half.places and own not in half.templates:
+            half.late.add(own)
+            half.refusals[own] = half.refusals[Place(*outcome.late[0])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def test_a_process_is_ended_when_the_time_is_over(project: Project) -> None:
     project.commit()
     sides = project.sides("main", "head", deadline=Deadline(8.0))
     late = {pair.name for pair in sides.pairs if pair.after and pair.after.refusal.startswith("not reviewed: ")}
-    assert late == {"search", "aaa", "aab"}
+    assert late == {"environment", "search", "aaa", "aab"}
 
 
 def test_profiles_that_other_code_may_change_are_not_taken_as_the_same(project: Project) -> None:
@@ -88,6 +88,15 @@ def test_profiles_that_other_code_may_change_are_not_taken_as_the_same(project: 
     project.write("stacks/queue.py", "TIMEOUT_S = 90\n")
     project.commit()
     assert refused(project.sides("main", "code", deadline=Cut(CHECKED))) == {"chat", "search", "environment"}
+
+
+def test_an_environments_own_stacks_are_late_with_its_profiles(project: Project) -> None:
+    """They come with the synthesis of any profile; without one nobody knows of them."""
+    project.git("checkout", "-q", "-b", "environment", "main")
+    file = project.root / "deploy_profiles/dev/environment.yaml"
+    file.write_text(file.read_text() + "tags: {owner: us}\n")
+    project.commit()
+    assert refused(project.sides("main", "environment", deadline=Cut(SYNTHESIZED))) == {"chat", "search", "environment"}
 
 
 def test_pairs_that_there_was_no_time_to_look_at_break(project: Project) -> None:

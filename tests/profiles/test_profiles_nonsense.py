@@ -115,6 +115,7 @@ def test_a_plain_variants_instances_are_its_copies(tmp_path: Path) -> None:
     few = {"container__settings__max_num_seqs": 2, "objectives__at_concurrency": 16}
     assert not {"LP348", "LP356"} & codes(tmp_path, **plain, **few, endpoint__min_instances=4)
     assert "LP356" in codes(tmp_path, **plain, **few, endpoint__min_instances=3)
+    assert "LP348" not in codes(tmp_path, endpoint__hosting="plain_variant", endpoint__max_instances=12)
     assert "LP348" not in codes(tmp_path, **plain, buffer={"enabled": True, "max_concurrency": 160})
     assert "LP348" in codes(tmp_path, **plain, buffer={"enabled": True, "max_concurrency": 161})
 
@@ -135,6 +136,7 @@ def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
         ("cron(0 8 30 2 ? *)", "is day 30 of months of 29"),
         ("cron(0 8 31 APR,JUN,SEP,NOV ? *)", "is day 31 of months of 30"),
         ("cron(0 8 31 4,5 ? *)", None),
+        ("cron(0 8 31 APR-JUN ? *)", None),
         ("cron(0 8 29 2 ? *)", None),
         ("cron(0 8 L 2 ? *)", None),
         ("cron(0 8 ? 2 MON *)", None),

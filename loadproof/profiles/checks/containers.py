@@ -16,7 +16,7 @@ from loadproof.profiles.tree import Path
 
 # Names of variables, what they may say, and how to mend anything else.
 _FORMS: Final = (
-    (re.compile(r"VLLM_USE_\w+"), re.compile(r"0|1|[Tt]rue|[Ff]alse"), "write 0 or 1"),
+    (re.compile(r"VLLM_USE_V1"), re.compile(r"0|1"), "write 0 or 1"),
     (re.compile(r"OMP_NUM_THREADS"), re.compile(r"[1-9]\d*(,[1-9]\d*)*"), "write how many, at least 1"),
 )
 _ON = frozenset({"1", "true"})
@@ -83,9 +83,9 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP366",
     "Variable that its reader does not understand",
-    reason="vLLM reads its switches as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
+    reason="vLLM reads this switch as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
     "none, and takes every core.",
-    mend="Write 0 or 1 for VLLM_USE_..., a count for OMP_NUM_THREADS.",
+    mend="Write 0 or 1 for VLLM_USE_V1, a count for OMP_NUM_THREADS.",
     severity="warning",
 )
 def unreadable_variable(placed: Placed) -> Iterator[Found]:

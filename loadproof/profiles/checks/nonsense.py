@@ -312,10 +312,14 @@ def no_eyes(subject: Subject) -> Iterator[Found]:
 def too_many(subject: Subject) -> Iterator[Found]:
     endpoint, parts = subject.profile.endpoint, subject.components
     copies = sum(placed.component.copies.max for placed in parts)
-    if endpoint is not None and parts and endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances):
+    placed_on = endpoint is not None and parts and endpoint.hosting == "inference_components"
+    if (
+        endpoint is not None
+        and placed_on
+        and endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances)
+    ):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
-    placed_on = endpoint is not None and parts and endpoint.hosting == "inference_components"
     if endpoint is not None and placed_on and endpoint.min_instances > SPARE * copies:
         found = f"{endpoint.min_instances:,} instances at the least, for at most {copies:,} copies"
         yield Found(("endpoint", "min_instances"), found, f"write at most {copies:,}")
@@ -325,7 +329,7 @@ def too_many(subject: Subject) -> Iterator[Found]:
             yield Found(placed.at("copies", "max"), found, f"write how many may be paid for, at most {MOST_COPIES:,}")
         for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
             for step, one in enumerate(policy.steps if isinstance(policy, StepScaling) else ()):
-                if abs(one.add_copies) > placed.component.copies.max:
+                if placed_on and abs(one.add_copies) > placed.component.copies.max:
                     place = placed.at("scaling", "policies", at, "steps", step, "add_copies")
                     found = f"{one.add_copies:,} copies at once, of {placed.component.copies.max:,} at most"
                     yield Found(place, found, "write how many come at once")

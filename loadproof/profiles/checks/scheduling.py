@@ -154,7 +154,8 @@ def why_never(text: str, today: date) -> str | None:
     days, months, years = fields.group(3), fields.group(4), fields.group(6)
     if (last := _numbers(years)) and max(last) < today.year:
         return "is over"
-    longest = [_DAYS[month - 1] for month in _numbers(months) or range(1, 13) if 1 <= month <= 12]
+    named = _numbers(months) if "-" not in months else []  # a range of months has one of 31 days, or nearly so
+    longest = [_DAYS[month - 1] for month in named or range(1, 13)]
     if (asked := _numbers(days)) and longest and min(asked) > max(longest):
         return f"is day {min(asked)} of months of {max(longest)}"
     return None
