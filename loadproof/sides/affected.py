@@ -21,7 +21,7 @@ ENVIRONMENT: Final = "environment.yaml"
 OF_ENVIRONMENT: Final = "environment"  # the pair of what belongs to no one profile; no file of that name is a profile
 MOST_NAMED: Final = 100  # files that a profile is made of: its parents, its data, and what those name
 MOST_YAML_BYTES: Final = 16 * 2**20  # of both sides, each content once: in them names are looked for
-_PATH: Final = re.compile(r"[^/\0\n][^\0\n]{0,1023}")  # an absolute one is refused by the checks
+_PATH: Final = re.compile(r"[^/\0][^\0]{0,4095}")  # an absolute one is refused by the checks
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,16 +72,30 @@ class Reader:
         )  # new ones take no room from others
         self._known |= tree.ids.keys()
         everything: str | None = None
+        through_folders = self._has_links_to_folders(tree)
         found = {}
         for place, file in files.items():
             own = (f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}", file)
             made_of = self._made_of(tree, *own)
-            if made_of is None:
+            if made_of is not None and (through_folders or tree.source.links.intersection(own)):
+                everything = everything or digest_of(sorted(tree.ids.items()))
+                found[place] = FoundPlace(file, made_of, everything)
+            elif made_of is None:
                 everything = everything or digest_of(sorted(tree.ids.items()))
                 found[place] = FoundPlace(file, tuple(sorted({*own})), everything, unfollowed=True)
             else:
                 found[place] = FoundPlace(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
         return found
+
+    def _has_links_to_folders(self, tree: Tree) -> bool:
+        """Then a name may lead anywhere by way of one, and whatever changes is taken as a change of every profile. So
+        is it of a profile that is a link itself: what it names is found from where it stands or where it leads."""
+        links = [path for path in tree.source.links if path.startswith(f"{PROFILES}/")]
+        targets = ((path, os.fsdecode(target)) for path, target in tree.source.each(links))
+        return any(
+            posixpath.normpath(posixpath.join(posixpath.dirname(path), target)) not in tree.ids
+            for path, target in targets
+        )
 
     def _made_of(self, tree: Tree, environment_file: str, file: str) -> tuple[str, ...] | None:
         """Sorted; None for more than is followed."""
