@@ -12,10 +12,11 @@ from typing import Final
 
 import yaml
 
+from loadproof.errors import InputError
 from loadproof.profiles.calibrating import is_calibration
 from loadproof.profiles.inheritance import SUFFIXES
 from loadproof.profiles.reader import MOST_BYTES, MOST_DEPTH
-from loadproof.sides.tree import PROFILES, Tree, digest_of
+from loadproof.sides.tree import PROFILES, Tree, digest_of, readable_name
 
 ENVIRONMENT: Final = "environment.yaml"
 OF_ENVIRONMENT: Final = "environment"  # the pair of what belongs to no one profile; no file of that name is a profile
@@ -90,12 +91,18 @@ class Reader:
     def _has_links_to_folders(self, tree: Tree) -> bool:
         """Then a name may lead anywhere by way of one, and whatever changes is taken as a change of every profile. So
         is it of a profile that is a link itself: what it names is found from where it stands or where it leads."""
-        links = [path for path in tree.source.links if path.startswith(f"{PROFILES}/")]
-        targets = ((path, os.fsdecode(target)) for path, target in tree.source.each(links))
-        return any(
-            posixpath.normpath(posixpath.join(posixpath.dirname(path), target)) not in tree.ids
-            for path, target in targets
-        )
+        links = [path for path in tree.source.links if path == PROFILES or path.startswith(f"{PROFILES}/")]
+        found = False
+        for path, target in tree.source.each(links):
+            leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(target)))
+            if leads_to not in tree.ids:
+                found = True
+                if path.count("/") <= 1:  # whose profiles an app deploys, and nobody would review
+                    raise InputError(
+                        f"{tree.label}: {readable_name(path)} is a link to a folder, which no review follows; make it "
+                        "one"
+                    )
+        return found
 
     def _made_of(self, tree: Tree, environment_file: str, file: str) -> tuple[str, ...] | None:
         """Sorted; None for more than is followed."""

@@ -147,17 +147,25 @@ def test_profiles_too_large_to_look_for_names_in_are_refused(project: Project, m
     assert found and all("too large to look for names in" in one for one in found)
 
 
-@pytest.mark.parametrize("way", ["../lnk/parent.yaml", "././" * 300 + "../real/parent.yaml", "../real/par\nent.yaml"])
+@pytest.mark.parametrize("way", ["lnk/parent.yaml", "././" * 300 + "../real/parent.yaml", "../real/par\nent.yaml"])
 def test_a_parent_is_found_whatever_way_leads_to_it(project: Project, way: str) -> None:
     """Through a link to a folder, a thousand characters long, or with a line end in its name."""
     project.git("checkout", "-q", "-b", "ways", "main")
     parent = project.root / "deploy_profiles/real" / way.rpartition("/")[2]
     parent.parent.mkdir()
     if "lnk" in way:
-        (project.root / "deploy_profiles/lnk").symlink_to("real")
+        (project.root / "deploy_profiles/dev/lnk").symlink_to("../real")
     parent.write_text("copies: {min: 1, max: 1, memory_mib_per_copy: 16384}\n")
     project.profile("dev/chat", extends=way)
     project.commit()
     parent.write_text("copies: {min: 1, max: 1, memory_mib_per_copy: 8192}\n")
     project.commit()
     assert "dev/chat" in names(project.sides("ways^", "ways"))
+
+
+def test_an_environment_behind_a_link_is_refused(project: Project) -> None:
+    """An app deploys its profiles, and a review that does not look there must not say that nothing changes."""
+    (project.root / "deploy_profiles/prod").symlink_to("dev")
+    project.commit()
+    with pytest.raises(InputError, match="deploy_profiles/prod is a link to a folder"):
+        project.sides("main", "head")
