@@ -68,40 +68,22 @@ class Reader:
         self._targets, self._likely_by_id = {}, {}
         self._last_parts = {path.rpartition("/")[2] for path in tree.ids} | {"", ".", ".."}
         profiles = [file for place, file in files.items() if not place.of_environment]
-        self._read(
-            tree, sorted(profiles, key=lambda file: file not in self._known)
-        )  # new ones take no room from others
+        profiles.sort(key=lambda file: file not in self._known)  # new ones take no room from others
+        self._read(tree, profiles)
         self._known |= tree.ids.keys()
+        through_folders = _has_links_to_folders(tree)
         everything: str | None = None
-        through_folders = self._has_links_to_folders(tree)
         found = {}
         for place, file in files.items():
             own = (f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}", file)
             made_of = self._made_of(tree, *own)
-            if made_of is not None and (through_folders or tree.source.links.intersection(own)):
+            # By way of a link a name may lead anywhere, from where the link stands or from where it leads.
+            if made_of is None or through_folders or tree.source.links.intersection(own):
                 everything = everything or digest_of(sorted(tree.ids.items()))
-                found[place] = FoundPlace(file, made_of, everything)
-            elif made_of is None:
-                everything = everything or digest_of(sorted(tree.ids.items()))
-                found[place] = FoundPlace(file, tuple(sorted({*own})), everything, unfollowed=True)
+                digest = everything
             else:
-                found[place] = FoundPlace(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
-        return found
-
-    def _has_links_to_folders(self, tree: Tree) -> bool:
-        """Then a name may lead anywhere by way of one, and whatever changes is taken as a change of every profile. So
-        is it of a profile that is a link itself: what it names is found from where it stands or where it leads."""
-        links = [path for path in tree.source.links if path == PROFILES or path.startswith(f"{PROFILES}/")]
-        found = False
-        for path, target in tree.source.each(links):
-            leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(target)))
-            if leads_to not in tree.ids:
-                found = True
-                if path.count("/") <= 1:  # whose profiles an app deploys, and nobody would review
-                    raise InputError(
-                        f"{tree.label}: {readable_name(path)} is a link to a folder, which no review follows; make it "
-                        "one"
-                    )
+                digest = digest_of((path, tree.ids[path]) for path in made_of)
+            found[place] = FoundPlace(file, made_of or tuple(sorted({*own})), digest, unfollowed=made_of is None)
         return found
 
     def _made_of(self, tree: Tree, environment_file: str, file: str) -> tuple[str, ...] | None:
@@ -150,6 +132,21 @@ class Reader:
                 return
             linked = path in tree.source.links
             self._named_by_id[tree.ids[path]] = (os.fsdecode(content),) if linked else texts_of(content)
+
+
+def _has_links_to_folders(tree: Tree) -> bool:
+    """Below `deploy_profiles`. Raises InputError for an environment that is one, or all of them."""
+    links = [path for path in tree.source.links if path == PROFILES or path.startswith(f"{PROFILES}/")]
+    found = False
+    for path, target in tree.source.each(links):
+        leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(target)))
+        if leads_to not in tree.ids:
+            found = True
+            if path.count("/") <= 1:  # whose profiles an app deploys, and nobody would review
+                raise InputError(
+                    f"{tree.label}: {readable_name(path)} is a link to a folder, which no review follows; make it one"
+                )
+    return found
 
 
 def places_of(tree: Tree) -> dict[Place, str]:

@@ -14,6 +14,7 @@ from loadproof.profiles.tree import Path
 LEAST_FREE_SHARE: Final = 0.01  # CUDA's own context takes some 0.4 to 0.6 GB of 24 to 141
 LOGIT_BYTES: Final = 4  # the sampler's are fp32
 CLEARLY: Final = 2  # times a batch: what waits, waits for a whole answer
+MOST_BY_DEFAULT: Final = 1024  # sequences of a batch where nothing is set: vLLM's on a large accelerator
 _VLLM: Final = ("vllm", "lmi")
 
 
@@ -74,15 +75,15 @@ def batch_beside_load(placed: Placed) -> Iterator[Found]:
         yield Found(_path(placed, "sequences_setting"), found, f"write at least {-(-in_flight // copies)}")
     if placed.component.container.family not in _VLLM:
         return
-    path = _path(placed, "step_tokens_setting")
+    path, batch = _path(placed, "step_tokens_setting"), sequences or MOST_BY_DEFAULT
     if step is not None and sequences is None and step < in_flight:
         yield Found(path, f"{step} tokens a step for {in_flight} in flight", "write 2,048 or more, or leave it out")
-    if step is not None and longest is not None and step > (sequences or 1024) * longest:
-        found = f"{step:,} tokens a step are more than {sequences or 1024:,} requests of {longest:,} have"
+    if step is not None and longest is not None and step > batch * longest:
+        found = f"{step:,} tokens a step are more than {batch:,} requests of {longest:,} have"
         yield Found(path, found, "write 2,048 to 16,384, or leave it out")
     loras = getattr(placed.component.container.settings, "max_loras", None)
-    if loras is not None and loras > (sequences or 1024):
-        found = f"{loras:,} adapters at once in batches of {sequences or 1024:,} sequences at most"
+    if loras is not None and loras > batch:
+        found = f"{loras:,} adapters at once in batches of {batch:,} sequences at most"
         yield Found(placed.at("container", "settings", "max_loras"), found, "write how many are asked for at once")
 
 

@@ -14,11 +14,11 @@ from loadproof.profiles.schema import HubSource
 from loadproof.profiles.settings import container_variables, image_name, is_staged
 from loadproof.profiles.tree import Path
 
-# Names of variables, what they may say, and how to mend anything else.
-_FORMS: Final = (
-    (re.compile(r"VLLM_USE_V1"), re.compile(r"0|1"), "write 0 or 1"),
-    (re.compile(r"OMP_NUM_THREADS"), re.compile(r"[1-9]\d*(,[1-9]\d*)*"), "write how many, at least 1"),
-)
+# What variables may say, and how to mend anything else.
+_FORMS: Final = {
+    "VLLM_USE_V1": (re.compile(r"0|1"), "write 0 or 1"),
+    "OMP_NUM_THREADS": (re.compile(r"[1-9]\d*(,[1-9]\d*)*"), "write how many, at least 1"),
+}
 _ON = frozenset({"1", "true"})
 
 
@@ -90,9 +90,9 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
 )
 def unreadable_variable(placed: Placed) -> Iterator[Found]:
     for name, value in placed.component.container.environment.items():
-        expected = next((form for form in _FORMS if form[0].fullmatch(name)), None)
-        if expected is not None and not expected[1].fullmatch(value):
-            yield Found(placed.at("container", "environment", name), f"`{value}`", expected[2])
+        form, mend = _FORMS.get(name, (None, ""))
+        if form is not None and not form.fullmatch(value):
+            yield Found(placed.at("container", "environment", name), f"`{value}`", mend)
 
 
 def _ranks(placed: Placed, image: str) -> Iterator[Found]:

@@ -147,6 +147,11 @@ def longest_request_limit(placed: Placed) -> tuple[str, int] | None:
     return ("the model's context", shape.context) if shape else None
 
 
+def mean_tokens(tokens: int | TokenDistribution) -> float:
+    """The mean as written; the least count where a distribution has none."""
+    return tokens if isinstance(tokens, int) else tokens.mean or tokens.min
+
+
 def most_tokens(tokens: int | TokenDistribution) -> int | None:
     """The largest count a distribution may give; None when it has no end."""
     if isinstance(tokens, int):

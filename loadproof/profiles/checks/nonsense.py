@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.errors import Severity
+from loadproof.profiles.checks.facts import mean_tokens
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
-from loadproof.profiles.schema import Component, StepScaling, TargetTracking
+from loadproof.profiles.schema import Component, Endpoint, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
 
 LEAST_MS: Final = {"ttft": 1.0, "e2e": 1.0, "itl": 0.1, "tpot": 0.1}
@@ -53,8 +54,7 @@ DATASETS: Final = (".jsonl", ".json")
     mend="Write milliseconds: at least 1 for TTFT, 0.1 for ITL and TPOT, for E2E 1 and 0.1 for every further token.",
 )
 def impossible_latency(subject: Subject) -> Iterator[Found]:
-    tokens = subject.profile.workload.output_tokens
-    answer = tokens if isinstance(tokens, int) else tokens.mean or tokens.min
+    answer = mean_tokens(subject.profile.workload.output_tokens)
     for name, bound in subject.profile.objectives.bounds.items():
         metric = name.partition("_")[0]
         least = LEAST_MS.get(metric)
@@ -277,8 +277,7 @@ def given_up_before_objective(subject: Subject) -> Iterator[Found]:
     severity="warning",
 )
 def buffer_beside_messages(subject: Subject) -> Iterator[Found]:
-    tokens = subject.profile.workload.input_tokens
-    mean = tokens if isinstance(tokens, int) else tokens.mean or tokens.min
+    mean = mean_tokens(subject.profile.workload.input_tokens)
     if subject.buffer.max_message_bytes < LEAST_TOKEN_BYTES * mean:
         found = f"{subject.buffer.max_message_bytes:,} bytes hold no prompt of {mean:,.0f} tokens"
         yield Found(("buffer", "max_message_bytes"), found, "raise it, or leave it out")
@@ -312,24 +311,16 @@ def no_eyes(subject: Subject) -> Iterator[Found]:
 def too_many(subject: Subject) -> Iterator[Found]:
     endpoint, parts = subject.profile.endpoint, subject.components
     copies = sum(placed.component.copies.max for placed in parts)
-    placed_on = endpoint is not None and parts and endpoint.hosting == "inference_components"
-    if (
-        endpoint is not None
-        and placed_on
-        and endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances)
-    ):
-        found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
-        yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
-    if endpoint is not None and placed_on and endpoint.min_instances > SPARE * copies:
-        found = f"{endpoint.min_instances:,} instances at the least, for at most {copies:,} copies"
-        yield Found(("endpoint", "min_instances"), found, f"write at most {copies:,}")
+    on_components = endpoint is not None and endpoint.hosting == "inference_components"  # else instances are copies
+    if endpoint is not None and on_components and parts:
+        yield from _instances_beyond(endpoint, copies)
     for placed in parts:
         if placed.component.copies.max > MOST_COPIES:
             found = f"{placed.component.copies.max:,} copies"
             yield Found(placed.at("copies", "max"), found, f"write how many may be paid for, at most {MOST_COPIES:,}")
         for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
             for step, one in enumerate(policy.steps if isinstance(policy, StepScaling) else ()):
-                if placed_on and abs(one.add_copies) > placed.component.copies.max:
+                if on_components and abs(one.add_copies) > placed.component.copies.max:
                     place = placed.at("scaling", "policies", at, "steps", step, "add_copies")
                     found = f"{one.add_copies:,} copies at once, of {placed.component.copies.max:,} at most"
                     yield Found(place, found, "write how many come at once")
@@ -345,6 +336,15 @@ def too_many(subject: Subject) -> Iterator[Found]:
     if admitted is not None and sent > OVERFED * admitted * parts[0].component.copies.max:
         found = f"{sent:,} requests at once, and the most copies admit {admitted * parts[0].component.copies.max:,}"
         yield Found(("buffer", "max_concurrency"), found, "lower it, or write auto")
+
+
+def _instances_beyond(endpoint: Endpoint, copies: int) -> Iterator[Found]:
+    if endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances):
+        found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
+        yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
+    if endpoint.min_instances > SPARE * copies:
+        found = f"{endpoint.min_instances:,} instances at the least, for at most {copies:,} copies"
+        yield Found(("endpoint", "min_instances"), found, f"write at most {copies:,}")
 
 
 def _admitted(component: Component) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final
 
-from loadproof.profiles.checks.facts import accelerator_of, architecture_of, known_instances, weight_bytes
+from loadproof.profiles.checks.facts import accelerator_of, architecture_of, known_instances, mean_tokens, weight_bytes
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import accelerators_per_copy
@@ -124,8 +124,7 @@ def shape_of_other_weights(placed: Placed) -> Iterator[Found]:
     severity="warning",
 )
 def part_above_whole(subject: Subject) -> Iterator[Found]:
-    objectives, tokens = subject.profile.objectives, subject.profile.workload.output_tokens
-    answer = max(2.0, tokens if isinstance(tokens, int) else tokens.mean or tokens.min)
+    objectives, answer = subject.profile.objectives, max(2.0, mean_tokens(subject.profile.workload.output_tokens))
     for percentile in ("p50", "p90", "p95", "p99"):
         whole = getattr(objectives, f"e2e_{percentile}_ms")
         # Of the gaps between tokens so many are above the percentile's bound, if it is missed.

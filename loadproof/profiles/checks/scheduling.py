@@ -156,7 +156,7 @@ def why_never(text: str, today: date) -> str | None:
         return "is over"
     named = _numbers(months) if "-" not in months else []  # a range of months has one of 31 days, or nearly so
     longest = [_DAYS[month - 1] for month in named or range(1, 13)]
-    if (asked := _numbers(days)) and longest and min(asked) > max(longest):
+    if (asked := _numbers(days)) and min(asked) > max(longest):
         return f"is day {min(asked)} of months of {max(longest)}"
     return None
 
