@@ -319,7 +319,17 @@ class Run:
 
     def _lives(self, key: str) -> int:
         """How many messages there may have been of a key."""
-        again = ("crash", "crash at a call", "stop", "freeze", "duplicate", "undeleted", "unreported", "lie")
+        again = (
+            "crash",
+            "crash at a call",
+            "crash loop",
+            "stop",
+            "freeze",
+            "duplicate",
+            "undeleted",
+            "unreported",
+            "lie",
+        )
         again += ("outage of the queue", "outage of the table")
         kinds = [fault.kind for fault in self._world.schedule.faults]
         return self._times[key] * (1 + sum(kind in again for kind in kinds)) * (1 + kinds.count("redrive"))

@@ -342,6 +342,33 @@ def test_a_right_that_only_one_message_lacks_is_its_own_fault(world: World) -> N
     assert not any(key == "bad" for key in world.results)
 
 
+def test_a_refusal_after_it_was_served_itself_is_a_new_one(world: World) -> None:
+    """Rights are gone, come back, and go again: what is served between the two says nothing of the second time."""
+    endings = iter([Kind.NO_RIGHT, *[Kind.TRY_AGAIN] * 7, Kind.NO_RIGHT, None])
+    begun_s = world.clock.now_s()
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        kind = next(endings) if request["inputs"] == "one" else None
+        if kind is not None:
+            raise ModelFailure(kind, "test")
+        return answered(request)
+
+    def other() -> None:
+        """Served in between, when the first refusal is long over."""
+        if begun_s + 20 < world.clock.now_s() and "other" not in world.results:
+            world.send(body_of("other"))
+            process.serve_one()
+
+    process = Process(world, answer)
+    world.send(body_of("one"))
+    world.clock.during.append(other)
+    while "one" not in world.results:
+        assert not world.queued(world.dead_letters)
+        process.serve_one()
+        world.clock.sleep(1)
+    assert next(endings, "ended") == "ended"
+
+
 def test_age_and_tenant_outlive_postponing(world: World) -> None:
     """The first send's time, the tenant's group and the sender's own attributes are on the new message."""
     sent_ms = int(world.clock.now_s() * 1000)

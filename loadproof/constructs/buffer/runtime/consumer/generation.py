@@ -106,6 +106,8 @@ class Generation:
                 no_right_s = no_right_s or self._clock.now_s()
                 if self._pace.served_since(no_right_s):
                     failure = ModelFailure(Kind.TRY_AGAIN, f"{failure.reason} while others are served", sent=False)
+            else:  # this one was served, too: what is refused from now on is refused anew
+                no_right_s = 0.0
             others = self._pace.met().since(before)
             if failure.sent:
                 self._pace.refused(failure.kind, started_s)
