@@ -74,6 +74,7 @@ class Reader:
         through_folders = _has_links_to_folders(tree)
         everything: str | None = None
         found = {}
+        peopled = {place.environment_name for place in files if not place.of_environment}
         for place, file in files.items():
             own = (f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}", file)
             made_of = self._made_of(tree, *own)
@@ -83,6 +84,8 @@ class Reader:
                 digest = everything
             else:
                 digest = digest_of((path, tree.ids[path]) for path in made_of)
+            if place.of_environment:  # its own stacks come with its first profile, and go with its last
+                digest = digest_of([(digest, str(place.environment_name in peopled))])
             found[place] = FoundPlace(file, made_of or tuple(sorted({*own})), digest, unfollowed=made_of is None)
         return found
 

@@ -129,7 +129,8 @@ def _changed_code(base: Tree, head: Tree) -> tuple[str, ...]:
         return ()
     paths = sorted({*base.code, *head.code})
     changed = [readable_name(path) for path in paths if base.ids.get(path) != head.ids.get(path)]
-    return tuple(changed[:_MOST_NAMED])
+    more = [f"and {len(changed) - _MOST_NAMED:,} more"] if len(changed) > _MOST_NAMED else []
+    return (*changed[:_MOST_NAMED], *more)
 
 
 def _is_chosen(place: Place, choice: Choice) -> bool:
@@ -141,12 +142,14 @@ def _is_chosen(place: Place, choice: Choice) -> bool:
 def _refuse_unknown(choice: Choice, places: set[Place]) -> None:
     """Whoever names a profile that is nowhere must not read that nothing changed."""
     environments = {place.environment_name for place in places}
-    names = {place.name for place in places if not place.of_environment}
+    chosen = environments if choice.environments is None else environments.intersection(choice.environments)
+    names = {place.name for place in places if not place.of_environment and place.environment_name in chosen}
     for option, asked, known in (("env", choice.environments, environments), ("profile", choice.profiles, names)):
         unknown = [name for name in asked or () if name not in known]
         if unknown:
+            there = "" if choice.environments is None or option == "env" else f" in {', '.join(choice.environments)}"
             raise InputError(
-                f"-c {option}={','.join(asked or ())}: neither side has {', '.join(unknown)}; leave it out"
+                f"-c {option}={','.join(asked or ())}: neither side has {', '.join(unknown)}{there}; leave it out"
             )
 
 
@@ -284,7 +287,11 @@ def _pairs(places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: 
                 half.put_off(place, deadline.refusal)
         if _is_same(place, base, head) or _is_nothing(place, base, head):
             continue
-        before, after = (half.side(place) if place in half.found else None for half in halves)
+        bare = [half.is_bare(place) for half in halves]  # of both, the environment's file is all there is to tell of
+        before, after = (
+            half.side(place) if place in half.found and (all(bare) or not half.is_bare(place)) else None
+            for half in halves
+        )
         yield _Paired(
             Pair(readable_name(place.environment_name), readable_name(place.name), before, after), place.of_environment
         )
@@ -306,5 +313,5 @@ def _is_nothing(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> boo
     """An environment without stacks of its own, whose file is well: its profiles say all there is to say."""
     halves = [half for half in (base, head) if place in half.found]
     return place.of_environment and all(
-        place not in half.late and not half.templates.get(place) and half.checked[place].ok for half in halves
+        place not in half.refusals and not half.templates.get(place) and half.checked[place].ok for half in halves
     )

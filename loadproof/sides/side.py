@@ -45,6 +45,7 @@ class UnfinishedSide:
     refusals: dict[Place, str] = field(default_factory=dict)
     elsewhere: set[Place] = field(default_factory=set)  # those whose content git does not have
     late: set[Place] = field(default_factory=set)  # those that the review's time was over for
+    _left_out: dict[str, str] = field(default_factory=dict)  # why a path could not be laid out
     _settings: dict[str, object] | None = None
 
     @property
@@ -63,10 +64,14 @@ class UnfinishedSide:
             if self.codebase is not self.tree:  # what lies among the code could be run, whatever it is called
                 self._refuse_foreign()
                 named = set()
-            self.tree.lay_out(sorted(named.union(self.tree.profile_paths)), self.root)
+            self._left_out = self.tree.lay_out(sorted(named.union(self.tree.profile_paths)), self.root)
 
     def check(self, place: Place) -> None:
         """Read a profile, and its environment before the first of it, as `loadproof check` does."""
+        if left_out := sorted(self._left_out.keys() & {*self.found[place].made_of}):
+            why = self._left_out[left_out[0]]
+            self.refusals[place] = f"{left_out[0]} cannot be checked out ({why}); give it another name"
+            return
         environment = environment_place(place.environment_name)
         if environment not in self.checked:
             self.checked[environment] = check_file(self.root / PROFILES / place.environment_name / ENVIRONMENT)
@@ -96,6 +101,10 @@ class UnfinishedSide:
                         f"it names {path}, which this change brings from outside {PROFILES}: nothing of that is read "
                         f"with --trust base; move it below {PROFILES}"
                     )
+
+    def is_bare(self, place: Place) -> bool:
+        """True for an environment that has no profile here: nothing of it is deployed."""
+        return place.of_environment and not self.existing.get(place.environment_name)
 
     def is_refused(self, place: Place) -> bool:
         """True where the checks stop this profile, or its environment, before anything is synthesized."""
@@ -163,7 +172,7 @@ class UnfinishedSide:
             profile=None if place.of_environment else checked.profile,
             templates=self.templates.get(place, {}),
             problems=() if elsewhere else tuple(self._relative(problem) for problem in checked.problems),
-            refusal=refusal if checked.ok or elsewhere else "",
+            refusal=refusal if checked.ok or elsewhere or place in self.late else "",
             places=self._places(checked),
         )
 

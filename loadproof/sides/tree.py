@@ -6,6 +6,7 @@ without reading what is the same. A symbolic link's id is that of what it leads 
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import os
@@ -33,7 +34,9 @@ _MOST_REACHED: Final = 300_000  # files that they lead to
 MOST_FILES: Final = 300_000  # of a commit's project
 MOST_PROFILE_FILES: Final = 20_000  # of it below `deploy_profiles`, where each is laid out
 MOST_SIDE_BYTES: Final = 512 * 2**20  # laid out of one commit
-_LONGEST_TARGET: Final = 4096  # bytes of a path: Linux's PATH_MAX
+# Too long, a file in the place of a folder or the other way about, a link to nothing.
+_OF_NAMES: Final = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+_LONGEST_TARGET, _LONGEST_NAME = 4096, 255  # bytes of a path and of a part of it: Linux's PATH_MAX and NAME_MAX
 
 
 class Source(Protocol):
@@ -43,8 +46,8 @@ class Source(Protocol):
         """Path and content, one in memory at a time; the content of a link is the path that it leads to."""
         ...
 
-    def write(self, paths: Iterable[str], target: Path) -> None:
-        """Copies of files that are no links, below `target`."""
+    def write(self, paths: Iterable[str], target: Path) -> dict[str, str]:
+        """Copies of files that are no links, below `target`; why not, of those whose name no disk here takes."""
         ...
 
     @property
@@ -91,13 +94,22 @@ class Tree:
             return replace(self, source=replace(self.source, checked_out=None))
         return self
 
-    def lay_out(self, paths: Iterable[str], target: Path) -> None:
-        """Write files below `target`. Links are made last, and only those that stay inside it."""
+    def lay_out(self, paths: Iterable[str], target: Path) -> dict[str, str]:
+        """Write files below `target`. Links are made last, and only those that stay inside it.
+
+        Returns why not, by path: a made-up tree may hold names and links that no checkout could make.
+        """
         chosen = [path for path in paths if is_plain(path)]
         links = {path for path in chosen if path in self.source.links}
-        self.source.write((one for one in chosen if one not in links), target)
+        left_out = self.source.write((one for one in chosen if one not in links), target)
         for path, content in sorted(self.source.each(links)):
-            _link(target, path, os.fsdecode(content))
+            try:
+                _link(target, path, os.fsdecode(content))
+            except ValueError:
+                left_out[path] = "a link to a name with a NUL in it"
+            except OSError as error:
+                left_out[path] = _why_none_takes(error)
+        return left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +121,12 @@ class CommitSource:
     links: frozenset[str]
     checked_out: Path | None
 
-    def write(self, paths: Iterable[str], target: Path) -> None:
+    def write(self, paths: Iterable[str], target: Path) -> dict[str, str]:
         """What Python compiled of the same content in the working tree comes along: each side would compile it.
 
         Raises InputError for more than MOST_SIDE_BYTES.
         """
+        left_out: dict[str, str] = {}
         compiled = self._compiled()
         room_bytes = MOST_SIDE_BYTES
         for path, content in self.each(paths):
@@ -124,10 +137,15 @@ class CommitSource:
                     f"keep what is no code in one of {', '.join(sorted(_NO_CODE - _NEVER - {PROFILES}))}"
                 )
             file = target / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            except OSError as error:
+                left_out[path] = _why_none_takes(error)
+                continue
             if path in compiled and compiled[path].stat().st_size == len(content):
                 _bring_compiled(compiled[path], file)
+        return left_out
 
     def _compiled(self) -> dict[str, Path]:
         """Python files that the working tree holds as the commit does."""
@@ -164,7 +182,7 @@ class FolderSource:
     def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         return ((path, _content(self.root / path)) for path in paths)
 
-    def write(self, paths: Iterable[str], target: Path) -> None:
+    def write(self, paths: Iterable[str], target: Path) -> dict[str, str]:
         for path in paths:
             file = target / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -174,6 +192,7 @@ class FolderSource:
                 raise _unreadable(self.root / path, error) from None
             if path.endswith(".py"):
                 _bring_compiled(self.root / path, file)
+        return {}
 
     @property
     def folder(self) -> Path | None:
@@ -330,8 +349,17 @@ def _link(top: Path, path: str, target: str) -> None:
     through_link = any((top / Path(*Path(path).parts[:depth])).is_symlink() for depth in range(1, path.count("/") + 2))
     if _inside(path, target) is None or ".." in parts[climbs:] or through_link or os.path.lexists(file):
         return
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):  # a link could be made, and nothing reads it
+        raise OSError(errno.ENAMETOOLONG, target)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.symlink_to(target)
+
+
+def _why_none_takes(error: OSError) -> str:
+    """A name that no file can have. Raises the error where it is the machine's, such as a full disk."""
+    if error.errno not in _OF_NAMES:
+        raise error
+    return os.strerror(error.errno)
 
 
 def _is_file(path: Path) -> bool:

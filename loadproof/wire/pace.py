@@ -25,7 +25,7 @@ class Traffic(NamedTuple):
 
 
 _WHOLE: Final = (
-    *("cut_ms", "answered_ms", "gate_ms", "probe_ms", "closed_ms", "answers", "time_outs", "timed_out_ms"),
+    *("cut_ms", "answered_ms", "gate_ms", "probe_ms", "closed_ms", "served_ms", "answers", "time_outs", "timed_out_ms"),
     *("steered_ms", *Traffic._fields),
 )
 
@@ -42,6 +42,7 @@ class Record:
     gate_ms: int = 0
     probe_ms: int = 0
     closed_ms: int = 0  # when it was closed first; `gate_ms` is when that was last found to be so
+    served_ms: int = 0  # when the request had been sent whose answer opened it last
     answers: int = 0  # counted from a time-out on
     time_outs: int = 0
     timed_out_ms: int = 0

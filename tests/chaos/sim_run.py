@@ -39,7 +39,7 @@ class Run:
         self._deployed = not any(fault.kind == "deploy" for fault in world.schedule.faults)
         self._all: list[Process] = []
         self._deletes = self._reports = 0
-        self._hands: dict[str, tuple[Process, float]] = {}  # by message, who has it in hand since when
+        self._hands: dict[str, tuple[Process, float, str]] = {}  # by message: who has it in hand since when, its key
         self._doubled: set[str] = set()  # messages that SQS handed out twice
         self._times = Counter(send.key for send in world.schedule.sends)
         self._last_s = BEGIN_S  # until which something is still to happen from outside
@@ -138,11 +138,11 @@ class Run:
 
     def _take(self, process: Process, received: list[tuple[Any, str]]) -> None:
         for message, _ in received:
-            other, since_s = self._hands.get(message.id, (None, 0.0))
+            other, since_s, _ = self._hands.get(message.id, (None, 0.0, ""))
             excused = message.id in self._doubled or self._world.overlaps("outage of the queue", since_s)
             if other is not None and not other.hurt and not excused:
                 self._world.violated("a message is handed out while somebody has it in hand")
-            self._hands[message.id] = process, self._kernel.now_s
+            self._hands[message.id] = process, self._kernel.now_s, json.loads(message.body)["key"]
 
     def _check_back(self, process: Process, received: list[tuple[Any, str]], began_s: float) -> None:
         """What a dead consumer had in hand comes back after a lease; what one that was stopped had, at once.
@@ -153,7 +153,7 @@ class Run:
         queue = {one.id: one for one in world.engine.queue(world.queue.arn)}
         disturbed = any(world.overlaps(kind, began_s) for kind in ("outage of the queue", "slow store", "freeze"))
         for message, handle in received:
-            holder, _ = self._hands.get(message.id, (None, 0.0))
+            holder, *_ = self._hands.get(message.id, (None,))
             if holder is not process:
                 continue
             del self._hands[message.id]
@@ -176,8 +176,7 @@ class Run:
         world, now_s = self._world, self._kernel.now_s
         record = world.table.items.get(key)
         if record is not None and record["phase"]["S"] == "claimed" and not world.overlaps("outage of the bucket", 0):
-            queue = world.engine.queue(world.queue.arn)
-            held = [one.id for one in queue if one.id in self._hands and f'"{key}"' in one.body]
+            held = any(of == key for _, _, of in self._hands.values())  # deleted by now, perhaps, and soon let go
             lied = world.lied_s + LEASE_S >= began_s
             if not (held or lied or self._doubled or world.harmed or self._outage()):
                 world.violated(f"{key} is claimed and in nobody's hand")

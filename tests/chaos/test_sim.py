@@ -36,7 +36,8 @@ def test_the_contract_holds_under_composed_faults(part: int) -> None:
 # contract lacked: dead before the first heartbeat, a claim refused and yet made, dead letters that the queue did not
 # take, attempts that failed on a frozen machine.
 @pytest.mark.parametrize(
-    "seed", [1223150, 1087563, 3000777, 1173164, 3034424, 1196681, 1111900, 3029319, 40023773, 40051352]
+    "seed",
+    [1223150, 1087563, 3000777, 1173164, 3034424, 1196681, 1111900, 3029319, 40023773, 40051352, 60046577, 60039966],
 )
 def test_what_broke_once_holds(seed: int) -> None:
     assert violations(drawn(seed), versions()) == []

@@ -123,6 +123,15 @@ def _links() -> Iterator[tuple[str, Attack]]:
     )
     yield "a chain of links", _chain
     yield "a thousand links", _many_links
+    for what, target in (("with a NUL", b"a\0b"), ("to nothing", b""), ("to a long name", b"a" * 3000)):
+        yield (
+            f"a profile is a link {what}",
+            _with(target, lambda p, t, target: _raw(p, {"deploy_profiles/dev/new.yaml": ("120000", target)})),
+        )
+        yield (
+            f"an environment is a link {what}",
+            _with(target, lambda p, t, target: _raw(p, {"deploy_profiles/prod/environment.yaml": ("120000", target)})),
+        )
     yield "a link longer than a path", lambda p, t: _raw(p, {"deploy_profiles/dev/long.yaml": ("120000", b"a/" * 9000)})
 
 
@@ -163,8 +172,20 @@ def _names() -> Iterator[tuple[str, Attack]]:
         "profile called by no text",
         lambda p, t: _raw(
             p,
-            {b"deploy_profiles/dev/\xff\xfe.yaml": ("100644", (p.root / "deploy_profiles/dev/chat.yaml").read_bytes())},
+            {b"deploy_profiles/dev/\xff\xfe.yaml": ("100644", _bytes_of(p))},
         ),
+    )
+    yield (
+        "profile of a name that no disk takes",
+        lambda p, t: _raw(p, {f"deploy_profiles/dev/{'a' * 300}.yaml": ("100644", _bytes_of(p))}),
+    )
+    yield (
+        "a profile that is a folder, too",
+        lambda p, t: _raw(p, {"deploy_profiles/dev/chat.yaml/environment.yaml": ("100644", _bytes_of(p))}),
+    )
+    yield (
+        "code of a name that no disk takes",
+        lambda p, t: _raw(p, {f"stacks/{'a' * 300}.py": ("100644", b"")}),
     )
     yield "environment called by a line end", lambda p, t: _put(p, "deploy_profiles/a\nb/environment.yaml", "x: 1")
 
@@ -356,6 +377,11 @@ def _text_conversion(project: Project, traps: Traps) -> None:
     _configured(project, "diff.evil.textconv", f"touch {traps.ran}")
 
 
+def _bytes_of(project: Project) -> bytes:
+    """Of an honest profile."""
+    return (project.root / "deploy_profiles/dev/chat.yaml").read_bytes()
+
+
 def _raw(project: Project, entries: dict[str, tuple[str, bytes]] | dict[bytes, tuple[str, bytes]]) -> None:
     """Entries of any path and mode, past the checks of git's front door; they are committed at once."""
     index = project.root.parent / "index"
@@ -388,8 +414,9 @@ def _with_entry(git: Callable[..., bytes], tree: bytes | None, parts: list[bytes
     else:
         below = rows.get(parts[0], b"").split()
         inner = _with_entry(git, below[2] if below[1:2] == [b"tree"] else None, parts[1:], mode, one)
-        rows[parts[0]] = b"040000 tree " + inner
-    given = b"".join(facts + b"\t" + name + b"\0" for name, facts in rows.items())
+        beside = b"/" if below[1:2] == [b"blob"] else b""  # a file stays, and the folder has its name
+        rows[parts[0] + beside] = b"040000 tree " + inner
+    given = b"".join(facts + b"\t" + name.removesuffix(b"/") + b"\0" for name, facts in rows.items())
     return git("mktree", "-z", "--missing", given=given).strip()
 
 

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+import time
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hostile_heads import CANARY, MEMORY_MIB, Attack, Traps, attacks, bombs, configured
 from review_repository import Project
@@ -23,22 +25,12 @@ BOMBS = list(bombs())
 LIE_HERE = {name for name, _ in configured()}  # need git to look at a working tree
 MORE = {"min": 2, "max": 2, "memory_mib_per_copy": 16384}
 _FORMATS = ("review.json", "review.md", "review.html", "review.sarif", "review.txt")
-# In place of the console script: says what the process and its children took at most. What the kernel counts of a
-# process before its exec is its parent's, so a child's is at least this one's, and this one's is read elsewhere.
-_MEASURED = """\
-import resource, sys
-from loadproof.cli.main import run
-code = run(sys.argv[2:])
-own = [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")]
-most = max(own[0], resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-open(sys.argv[1], "w").write(str(most // 1024))
-sys.exit(code)
-"""
+_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What became of a review: all that it wrote, its document, and the most memory that one of its processes had."""
+    """What became of a review: all that it wrote, its document, and the most memory that its processes had at once."""
 
     code: int
     said: str
@@ -76,19 +68,37 @@ def in_this_process(project: Project, traps: Traps, arguments: list[str], monkey
 
 
 def measured(project: Project, traps: Traps, arguments: list[str]) -> Reviewed:
-    memory = project.root.parent / "memory"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", _MEASURED, memory, *arguments, *_outputs(project)],
-        cwd=project.root,
-        env={**os.environ, **_variables(project, traps)},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=300,
-        check=False,
-    )
-    found = _outcome(project, done.returncode, done.stdout + done.stderr)
-    return replace(found, memory_mib=int(memory.read_text()))
+    """Memory is the sum over the process and all below it, pages that they share counted once (PSS)."""
+    most_bytes = 0
+    with (project.root.parent / "said").open("w+", errors="replace") as said:
+        process = psutil.Popen(
+            [sys.executable, "-P", "-m", "loadproof", *arguments, *_outputs(project)],
+            cwd=project.root,
+            env={**os.environ, **_variables(project, traps)},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            while process.poll() is None:
+                most_bytes = max(most_bytes, _memory_bytes(process))
+                time.sleep(_EVERY_S)
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        said.seek(0)
+        found = _outcome(project, process.returncode, said.read())
+    return replace(found, memory_mib=most_bytes // 2**20)
+
+
+def _memory_bytes(process: psutil.Process) -> int:
+    total = 0
+    for one in (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            try:
+                total += one.memory_full_info().pss
+            except psutil.AccessDenied:
+                total += one.memory_info().rss
+    return total
 
 
 def _outputs(project: Project) -> list[str]:
@@ -141,7 +151,9 @@ def test_nothing_of_a_stranger_runs_or_leaks(
 ) -> None:
     attacked(head, traps, attack)
     sides = ["main"] if name in LIE_HERE else ["main", "head"]
-    check_harmless(in_this_process(head, traps, ["review", *sides, "--trust=base"], monkeypatch), traps)
+    found = in_this_process(head, traps, ["review", *sides, "--trust=base"], monkeypatch)
+    check_harmless(found, traps)
+    assert (found.document is None) == (name == "environment's folder is a link")  # which an app would deploy unseen
 
 
 @pytest.mark.parametrize("name", ["many huge plans", "more links than are followed"])

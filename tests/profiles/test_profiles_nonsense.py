@@ -120,6 +120,40 @@ def test_a_plain_variants_instances_are_its_copies(tmp_path: Path) -> None:
     assert "LP348" in codes(tmp_path, **plain, buffer={"enabled": True, "max_concurrency": 161})
 
 
+def test_a_long_tail_is_held_against_its_middle(tmp_path: Path) -> None:
+    """Lognormal of mean 300 and deviation 900: half of the answers have 95 tokens, and 94 gaps of 200 ms are 19 s."""
+    tail = {"distribution": "lognormal", "mean": 300, "stddev": 900, "max": 4096}
+    both = {"at_concurrency": 4, "e2e_p50_ms": 10_000}
+    assert "LP278" not in codes(tmp_path, workload__output_tokens=tail, objectives={**both, "tpot_p50_ms": 200})
+    assert "LP278" in codes(tmp_path, workload__output_tokens=tail, objectives={**both, "tpot_p50_ms": 220})
+
+
+def test_a_first_turn_that_all_share_is_followed_by_others(tmp_path: Path) -> None:
+    assert "LP253" in codes(tmp_path, workload__shared_prefix_tokens=512)
+    assert "LP253" not in codes(tmp_path, workload__shared_prefix_tokens=512, workload__turns=4)
+
+
+def test_nobody_waits_at_a_queue(tmp_path: Path) -> None:
+    late = {"at_concurrency": 4, "ttft_p95_ms": 60_000}
+    assert "LP345" in codes(tmp_path, objectives=late)
+    assert "LP345" not in codes(tmp_path, objectives=late, buffer={"enabled": True, "max_concurrency": 4})
+
+
+def test_a_ramp_may_be_short(tmp_path: Path) -> None:
+    ramp = {"process": "poisson", "requests_per_s": 5, "duration_s": 4}
+    level = {"concurrency": 4, "duration_s": 60}
+    assert "LP287" in codes(tmp_path, benchmark={"phases": [ramp, level]})
+    assert "LP287" not in codes(tmp_path, benchmark={"phases": [{**ramp, "from_requests_per_s": 0}, level]})
+
+
+def test_a_further_model_has_a_load_of_its_own(tmp_path: Path) -> None:
+    """What is in flight by the objectives is in flight on the main model."""
+    few = {**BASE["container"], "settings": {"max_model_len": 8192, "max_num_seqs": 1}}
+    further = {"name": "small", "model": BASE["model"], "container": few, "copies": {"memory_mib_per_copy": 8192}}
+    assert "LP356" in codes(tmp_path, container=few)
+    assert "LP356" not in codes(tmp_path, components=[further])
+
+
 def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
     """An ml.g6e.2xlarge costs some two dollars an hour: 300 of them half a million a month, or nearly."""
     many: dict[str, Any] = {
@@ -138,6 +172,8 @@ def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
         ("cron(0 8 31 4,5 ? *)", None),
         ("cron(0 8 31 APR-JUN ? *)", None),
         ("cron(0 8 29 2 ? *)", None),
+        ("cron(0 8 29 2 ? 2024,2027)", "is day 29 of a February of 28"),
+        ("cron(0 8 29 2 ? 2027,2028)", None),
         ("cron(0 8 L 2 ? *)", None),
         ("cron(0 8 ? 2 MON *)", None),
         ("cron(0 8 1 1 ? 2025)", "is over"),

@@ -64,7 +64,8 @@ def logits_too_large(placed: Placed) -> Iterator[Found]:
     severity="warning",
 )
 def batch_beside_load(placed: Placed) -> Iterator[Found]:
-    in_flight, endpoint = placed.profile.objectives.at_concurrency, placed.endpoint
+    in_flight = placed.profile.objectives.at_concurrency if placed.is_main else 0  # the main model's alone
+    endpoint = placed.endpoint
     each_an_instance = endpoint.hosting == "plain_variant"
     copies = max(1, endpoint.min_instances if each_an_instance else placed.component.copies.min)
     sequences, step, longest = (
@@ -72,7 +73,8 @@ def batch_beside_load(placed: Placed) -> Iterator[Found]:
     )
     if sequences is not None and in_flight > CLEARLY * sequences * copies:
         found = f"{in_flight} in flight, of which {sequences * copies} are in a batch and the others wait"
-        yield Found(_path(placed, "sequences_setting"), found, f"write at least {-(-in_flight // copies)}")
+        mend = f"write at least {-(-in_flight // copies)}, or lower objectives.at_concurrency"
+        yield Found(_path(placed, "sequences_setting"), found, mend)
     if placed.component.container.family not in _VLLM:
         return
     path, batch = _path(placed, "step_tokens_setting"), sequences or MOST_BY_DEFAULT
@@ -80,7 +82,7 @@ def batch_beside_load(placed: Placed) -> Iterator[Found]:
         yield Found(path, f"{step} tokens a step for {in_flight} in flight", "write 2,048 or more, or leave it out")
     if step is not None and longest is not None and step > batch * longest:
         found = f"{step:,} tokens a step are more than {batch:,} requests of {longest:,} have"
-        yield Found(path, found, "write 2,048 to 16,384, or leave it out")
+        yield Found(path, found, f"write at most {batch * longest:,}, or leave it out")
     loras = getattr(placed.component.container.settings, "max_loras", None)
     if loras is not None and loras > batch:
         found = f"{loras:,} adapters at once in batches of {batch:,} sequences at most"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import compress
+from operator import not_
 from typing import Final
 
 from loadproof.errors import Severity
@@ -118,12 +120,13 @@ def too_short(subject: Subject) -> Iterator[Found]:
         (("benchmark", "request_timeout_s"), benchmark.request_timeout_s),
         *((("benchmark", "phases", at, "duration_s"), one.duration_s) for at, one in enumerate(benchmark.phases)),
     ]
+    ramps = [one.from_requests_per_s is not None or one.ramp_s is not None for one in benchmark.phases]
     for place, seconds in lengths:
         if seconds is not None and seconds < LEAST_LEVEL_S:
             yield Found(place, f"{seconds:g} s is too short for a measurement", "write seconds, at least 1")
     bounds_ms = subject.profile.objectives.bounds.items()
     answer_s = max((bound_ms for name, bound_ms in bounds_ms if name.startswith("e2e_")), default=0.0) / 1000
-    for place, seconds in lengths[0], *lengths[2:]:
+    for place, seconds in lengths[0], *compress(lengths[2:], map(not_, ramps)):  # a ramp leads to the next level
         if seconds is not None and LEAST_LEVEL_S <= seconds < max(SHORT_LEVEL_S, answer_s):
             late = f"before an answer that is within its bound of {answer_s:g} s"
             found = f"{seconds:g} s end {late if seconds < answer_s else 'where a level has hardly begun'}"
@@ -244,10 +247,12 @@ def no_promise(subject: Subject) -> Iterator[Found]:
         found = f"{share:.0%} of all requests may fail"
         nearly: Severity = "error" if share > MOST_ERRORS else "warning"
         yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%", nearly)
+    endpoint, buffer = subject.profile.endpoint, subject.profile.buffer
+    queued = (endpoint is not None and endpoint.async_inference is not None) or (buffer is not None and buffer.enabled)
     for name, bound in subject.profile.objectives.bounds.items():
         if name.startswith(("itl_", "tpot_")) and bound > MOST_MS_A_TOKEN:
             yield Found(("objectives", name), f"{bound:,.6g} ms is more than a minute a token", "write milliseconds")
-        elif name.startswith("ttft_") and bound > MOST_FIRST_TOKEN_MS:
+        elif name.startswith("ttft_") and bound > MOST_FIRST_TOKEN_MS and not queued:
             found = f"{bound / 1000:,.6g} s to the first token: nobody waits for that"
             yield Found(("objectives", name), found, "write milliseconds", "warning")
 

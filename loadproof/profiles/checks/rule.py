@@ -31,6 +31,11 @@ class Placed:
     profile: Profile
 
     @property
+    def is_main(self) -> bool:
+        """False for one of `components`."""
+        return not self.path
+
+    @property
     def endpoint(self) -> Endpoint:
         """The instances under it. Raises AbsentError where the profile has none."""
         return _there(self.profile.endpoint)

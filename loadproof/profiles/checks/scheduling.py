@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
+from calendar import isleap
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Final
@@ -158,6 +159,9 @@ def why_never(text: str, today: date) -> str | None:
     longest = [_DAYS[month - 1] for month in named or range(1, 13)]
     if (asked := _numbers(days)) and min(asked) > max(longest):
         return f"is day {min(asked)} of months of {max(longest)}"
+    coming = [year for year in last if year >= today.year]
+    if asked == [29] and named == [2] and "-" not in years and coming and not any(map(isleap, coming)):
+        return "is day 29 of a February of 28"
     return None
 
 

@@ -168,7 +168,7 @@ def shared_prefix(subject: Subject) -> Iterator[Found]:
         if one.shared_prefix_tokens > shortest:
             found = f"{one.shared_prefix_tokens} shared tokens exceed prompts of {shortest}"
             yield Found((*path, "shared_prefix_tokens"), found, f"lower it to at most {shortest}")
-        elif one.shared_prefix_tokens and one.shared_prefix_tokens == shortest and first.distribution == "fixed":
+        elif one.shared_prefix_tokens == shortest and first.distribution == "fixed" and len(one.steps) == 1:
             found = f"all {shortest} tokens of a prompt are shared: every request is the same"
             yield Found((*path, "shared_prefix_tokens"), found, "leave some tokens to the request itself", "warning")
 

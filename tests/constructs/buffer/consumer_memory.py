@@ -276,9 +276,8 @@ class MemoryBoard:
         return self._set(lambda now: now.probe_ms == seen_ms, probe_ms=next_ms)
 
     def open(self, now_ms: int, *, started_ms: int) -> bool:
-        return self._set(
-            lambda now: 0 < now.gate_ms < started_ms, gate="open", gate_ms=now_ms, cut_ms=now_ms, peak=1.0, low=0.5
-        )
+        values = {"gate": "open", "gate_ms": now_ms, "served_ms": started_ms, "cut_ms": now_ms}
+        return self._set(lambda now: 0 < now.gate_ms < started_ms, **values, peak=1.0, low=0.5)
 
     def count(self, answers: int, time_outs: int, now_ms: int) -> bool:
         now = self._world.record

@@ -108,7 +108,7 @@ class Pace:
         """Whether a request is known to have been answered that was sent after then, by anybody."""
         with self._lock:
             self._look(self._clock.now_s())
-            opened = self._record.gate == "open" and self._record.gate_ms > _ms(moment_s)
+            opened = self._record.gate == "open" and self._record.served_ms > _ms(moment_s)
             return opened or self._served_s > moment_s
 
     def met(self) -> Met:
@@ -203,7 +203,10 @@ class Pace:
         self._refusals.clear()
         self._served_s = max(self._served_s, started_s)
         if self._record.gate != "open" and self._write(self._board.open, _ms(now_s), started_ms=_ms(started_s)):
-            self._record = replace(self._record, gate="open", gate_ms=_ms(now_s), **_OPENED, cut_ms=_ms(now_s))
+            now_ms, served_ms = _ms(now_s), _ms(started_s)
+            self._record = replace(
+                self._record, gate="open", gate_ms=now_ms, served_ms=served_ms, cut_ms=now_ms, **_OPENED
+            )
 
     def _share(self, now_s: float) -> float:
         return max(self._least, self._record.share(now_s))
@@ -330,7 +333,8 @@ class TableBoard:
         return self._set({"probe_ms": next_ms}, "probe_ms = :seen", seen=seen_ms)
 
     def open(self, now_ms: int, *, started_ms: int) -> bool:
-        values: dict[str, float | str] = {"gate": "open", "gate_ms": now_ms, "cut_ms": now_ms, **_OPENED}
+        values: dict[str, float | str] = {"gate": "open", "gate_ms": now_ms, "served_ms": started_ms, "cut_ms": now_ms}
+        values |= _OPENED
         return self._set(values, "gate_ms < :started", started=started_ms)
 
     def count(self, answers: int, time_outs: int, now_ms: int) -> bool:
