@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from review_repository import Project, names
 
-from loadproof.errors import InputError
+from loadproof.errors import InputError, Problem
 from loadproof.review.assemble import review
 from loadproof.sides import affected, tree
+from loadproof.sides import pairs as sides_pairs
 from loadproof.sides.deadline import CHECKED, SYNTHESIZED, Deadline
 from loadproof.sides.pairs import Sides
 
@@ -105,6 +107,25 @@ def test_pairs_that_there_was_no_time_to_look_at_break(project: Project) -> None
     found = review("main", "head", sides.pairs, (), 0, late=lambda: next(said))
     breaks = {one.pair.name: [row.message for row in one.findings if row.severity == "break"] for one in found.profiles}
     assert breaks["search"] == breaks["aaa"] == ["the head cannot be synthesized: no time"]
+
+
+def test_what_was_deployed_and_cannot_be_synthesized_any_more_breaks(project: Project) -> None:
+    """Whatever the checks say of it on both sides: the base's code makes a template of it, the head's none."""
+    (search,) = [pair for pair in project.sides("main", "head").pairs if pair.name == "search"]
+    assert search.before is not None and search.after is not None
+    problems = (Problem("search.yaml", 1, 1, "", "wrong", "mend it", "LP999"),)
+    before, after = replace(search.before, problems=problems), replace(search.after, problems=problems, templates={})
+    (found,) = review("main", "head", [replace(search, before=before, after=after)], (), 0).profiles
+    assert [(one.code, one.severity) for one in found.findings if one.code == "LR064"] == [("LR064", "break")]
+
+
+def test_more_changed_code_than_is_named_is_counted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides_pairs, "_MOST_NAMED", 2)
+    for at in range(4):
+        project.write(f"stacks/more{at}.py", "")
+    project.commit()
+    not_run = project.sides("main", "head", trust="base").not_run
+    assert not_run == ("stacks/more0.py", "stacks/more1.py", "and 2 more")
 
 
 def test_a_removal_that_there_was_no_time_to_look_at_is_told(project: Project) -> None:

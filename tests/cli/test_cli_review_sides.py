@@ -181,6 +181,20 @@ def test_a_deleted_environment_removes_what_it_had(project: Project) -> None:
     assert all(pair.after is None and pair.before is not None and pair.before.templates for pair in sides.pairs)
 
 
+def test_an_environments_own_stacks_go_with_its_last_profile_and_come_with_its_first(project: Project) -> None:
+    """Its file stays, and so do its stacks where they run: no deployment has them any more, and none deletes them."""
+    for file in (project.root / "deploy_profiles/prod").glob("*.yaml"):
+        if file.name != "environment.yaml":
+            file.unlink()
+    project.commit()
+    gone = {pair.name: pair for pair in project.sides("HEAD^", "HEAD").pairs}["environment"]
+    assert gone.before is not None and list(gone.before.templates) == ["loadproof-prod-benchmark"]
+    assert gone.after is None
+    come = {pair.name: pair for pair in project.sides("HEAD", "HEAD^", direct=True).pairs}["environment"]
+    assert come.before is None
+    assert come.after is not None and list(come.after.templates) == ["loadproof-prod-benchmark"]
+
+
 def test_a_profile_the_checks_refuse_ends_nothing(project: Project) -> None:
     """Its head has the problems with places as in the repository; the other profile is reviewed."""
     project.profile("dev/chat", copies={"min": 3, "max": 2, "memory_mib_per_copy": 16384})
@@ -382,6 +396,10 @@ def test_choosing_by_context(project: Project) -> None:
     assert names(project.sides("main^", "main", choice=Choice(profiles=("chat",)))) == ["dev/chat", "prod/chat"]
     with pytest.raises(InputError, match="-c profile=chat,nope: neither side has nope"):
         project.sides("main^", "main", choice=Choice(profiles=("chat", "nope")))
+    project.profile("dev/alone")
+    project.commit()
+    with pytest.raises(InputError, match="-c profile=alone: neither side has alone in prod; leave it out"):
+        project.sides("main^", "main", choice=Choice(environments=("prod",), profiles=("alone",)))
 
 
 def test_credentials_do_not_reach_the_reviewed_code(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

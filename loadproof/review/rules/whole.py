@@ -100,8 +100,11 @@ def refused_by_rules(change: Change) -> Iterator[Found]:
 def not_compared(change: Change) -> Iterator[Found]:
     pair = change.context.pair
     if pair.after is not None and not change.after.synthesized and not any(change.fresh_problems()):
-        why = pair.after.refusal or "its problems were there before this change"
-        severity: Severity = "break" if pair.after.refusal else "warning"
+        lost = pair.after.refusal or change.before.synthesized
+        why = pair.after.refusal or (
+            "the checks refuse it, as they refuse the base" if lost else "its problems were there before this change"
+        )
+        severity: Severity = "break" if lost else "warning"
         yield Found("", f"the head cannot be synthesized: {redacted(why)}", "mend it, then review again", severity)
     elif pair.before is not None and not change.before.synthesized and (pair.after is None or change.after.synthesized):
         why = pair.before.refusal or "the checks refuse it"
