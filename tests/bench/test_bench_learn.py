@@ -275,6 +275,29 @@ def test_payloads_without_messages_tell_no_turn(tmp_path: Path) -> None:
     assert list(read_recorded([str(tmp_path)]).turns) == [0, 0]
 
 
+def test_a_folder_of_agents_conversations_tells_turns_by_their_blocks(tmp_path: Path) -> None:
+    """Its second request repeats the first's blocks and brings 300 - 192 - 20 tokens; the sub-agent begins anew."""
+    requests: list[dict[str, object]] = [
+        {"t": 0, "in": 192, "out": 20, "hash_ids": [1, 2, 3]},
+        {"t": 9, "in": 300, "out": 30, "hash_ids": [1, 2, 4, 5, 6]},
+        {"t": 4, "type": "subagent", "requests": [{"t": 5, "in": 128, "out": 5, "hash_ids": [1, 9]}]},
+    ]
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps({"block_size": 64, "requests": requests}, indent=2))
+    found = read_recorded([str(tmp_path)])
+    assert list(zip(found.turns, found.new_tokens, strict=True)) == [(1, 192)] * 2 + [(1, 128)] * 2 + [(2, 88)] * 2
+
+
+def test_a_folder_of_clients_is_learned_from(tmp_path: Path) -> None:
+    """2/s of 300 tokens for ten minutes: 1,200 requests within chance."""
+    (tmp_path / "chunk-0-trace.csv").write_text("0,2,1.0,Gamma,1.0,0.5\n")
+    counts = {"0": {"input_tokens": "{300: 1.0}", "output_tokens": "{10: 1.0}"}}
+    (tmp_path / "chunk-0-dataset.json").write_text(json.dumps(counts))
+    found = read_recorded([str(tmp_path)])
+    assert len(found) == pytest.approx(1200, rel=0.1)
+    assert set(found.input_tokens) == {300} and set(found.turns) == {0}
+
+
 def test_one_moment_has_no_rate(tmp_path: Path) -> None:
     """Two requests of one second say nothing of how often they come."""
     usage = '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}'

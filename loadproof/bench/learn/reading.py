@@ -22,7 +22,9 @@ import numpy as np
 import orjson
 
 from loadproof.bench.learn.captures import Request, is_capture, request_of
+from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
+from loadproof.bench.workload.trace_folders import is_trace_folder
 from loadproof.bench.workload.traces import MOST_PROBLEMS, trace_notes, trace_of
 from loadproof.errors import CouldNotRunError, InputError
 
@@ -212,7 +214,10 @@ def read_recorded(
     none of which is quoted, CouldNotRunError for what S3 refuses.
     """
     problems = list[str]()
-    files = [file for source in sources for file in files_of(source)]
+    if len(sources) == 1 and is_trace_folder(Path(sources[0])):
+        files = [File(sources[0], Path(sources[0]))]
+    else:
+        files = [file for source in sources for file in files_of(source)]
     checkpoint = Checkpoint.of(state, [file.name for file in files])
     found, total = checkpoint.found, sum(file.size for file in files)
     for place, file in enumerate(files[checkpoint.file :], start=checkpoint.file):
@@ -300,9 +305,10 @@ def _read_trace(file: File, found: Recorded) -> None:
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
     found.dated = trace.began_s is not None
+    conversations = Conversations()
     for row in trace.rows:
-        at_s = row.due_s + (trace.began_s or 0.0)
-        found.add(Request(at_s, row.input_tokens, row.output_tokens, new_tokens=row.input_tokens))
+        at_s, (turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
+        found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
     found.notes += trace_notes(file.path, trace, blocks_used=False)
 
 

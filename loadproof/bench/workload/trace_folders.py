@@ -14,6 +14,7 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,6 +27,7 @@ from loadproof.errors import InputError
 _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
 _SERVEGEN: Final = "chunk-*-trace.csv"
+_BEGIN_BYTES: Final = 64 * 1024  # of a file: enough to see what it is
 _LONGEST_WINDOW_S: Final = 600.0  # of a client's last one, which no other ends
 
 
@@ -43,6 +45,24 @@ class Recorded:
 
 def is_folder_trace(path: Path) -> bool:
     return path.is_dir() or path.suffix == ".json"
+
+
+def is_trace_folder(path: Path) -> bool:
+    """A folder that is one trace: of ServeGen's clients, or of agents' conversations, as its first file tells."""
+    if not path.is_dir():
+        return False
+    if any(path.glob(_SERVEGEN)):
+        return True
+    first = next((one for one in sorted(path.glob("*.json")) if one.is_file()), None)
+    if first is None:
+        return False
+    with first.open("rb") as opened:
+        begin = opened.read(_BEGIN_BYTES)
+    if b'"requests"' not in begin and b'"block_size"' not in begin:
+        return False  # of any size: it is not read to find out
+    with suppress(InputError):
+        return isinstance(_json(first).get("requests"), list)
+    return False
 
 
 def folder_rows(path: Path, most: int) -> list[Recorded]:
