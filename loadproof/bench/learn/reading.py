@@ -309,7 +309,7 @@ def _read_trace(file: File, found: Recorded) -> None:
     for row in trace.rows:
         at_s, (turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
         found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
-    found.notes += trace_notes(file.path, trace, blocks_used=False)
+    found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
 
 
 def _by_time(found: Recorded) -> Recorded:
