@@ -16,7 +16,8 @@ def brief_of(document: Document) -> Brief:
     touched = [profile for profile in document["profiles"] if profile["state"] != "unchanged"]
     if document["not_run"]:
         return Brief(_promise(touched), _cost(touched), _not_run(document["not_run"], _sure(touched)), _READ_IT)
-    return Brief(_promise(touched), _cost(touched), _sure(touched), _next(touched))
+    sure = _sure(touched) if document["profiles"] else "nothing that a profile is made of differs"
+    return Brief(_promise(touched), _cost(touched), sure, _next(touched))
 
 
 _READ_IT: Final = (

@@ -25,7 +25,8 @@ class Side:
     `file` is relative to the repository. `profile` is None where the checks refuse it, and for the stacks that belong
     to an environment rather than to a profile. `templates` are CloudFormation templates by stack name; empty where the
     side could not be synthesized, `refusal` then says why, unless `problems` do. `places` is where the fields that the
-    file or a parent writes stand, (file, line) by field path; empty where nobody looked.
+    file or a parent writes stand, (file, line) by field path; empty where nobody looked. `data` are ids of contents, by
+    file: what the benchmark reads beside the profile; of an environment, who may sign evidence.
     """
 
     file: str
@@ -35,6 +36,7 @@ class Side:
     problems: tuple[Problem, ...] = ()
     refusal: str = ""
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

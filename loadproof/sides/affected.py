@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,13 +17,16 @@ from loadproof.errors import InputError
 from loadproof.profiles.calibrating import is_calibration
 from loadproof.profiles.inheritance import SUFFIXES
 from loadproof.profiles.reader import MOST_BYTES, MOST_DEPTH
-from loadproof.sides.tree import PROFILES, Tree, digest_of, readable_name
+from loadproof.profiles.signers import FILE_NAME
+from loadproof.sides.tree import LONGEST_PATH, PROFILES, Tree, digest_of, readable_name
 
 ENVIRONMENT: Final = "environment.yaml"
+SIGNERS: Final = f"{PROFILES}/{FILE_NAME}"
+SECOND_ENVIRONMENT: Final = "environment.yml"  # which an app takes for a profile
 OF_ENVIRONMENT: Final = "environment"  # the pair of what belongs to no one profile; no file of that name is a profile
 MOST_NAMED: Final = 100  # files that a profile is made of: its parents, its data, and what those name
 MOST_YAML_BYTES: Final = 16 * 2**20  # of both sides, each content once: in them names are looked for
-_PATH: Final = re.compile(r"[^/\0][^\0]{0,4095}")  # an absolute one is refused by the checks
+_PATH: Final = re.compile(r"[^/\0][^\0]*")  # an absolute one is refused by the checks
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,13 +64,15 @@ class Reader:
         # Of the tree whose places are looked for: what each path names, what in a content may be names, and their ends.
         self._targets: dict[str, frozenset[str] | None] = {}
         self._likely_by_id: dict[str, tuple[str, ...]] = {}
-        self._last_parts: set[str] = set()
+        self._last_parts: set[str] = set()  # names of files and folders
+        self._ordered: list[str] = []
 
     def places(self, tree: Tree) -> dict[Place, FoundPlace]:
         """Every environment and profile of a side."""
         files = places_of(tree)
         self._targets, self._likely_by_id = {}, {}
-        self._last_parts = {path.rpartition("/")[2] for path in tree.ids} | {"", ".", ".."}
+        self._ordered = sorted(tree.ids)
+        self._last_parts = {"", ".", "..", *(part for path in tree.ids for part in path.split("/"))}
         profiles = [file for place, file in files.items() if not place.of_environment]
         profiles.sort(key=lambda file: file not in self._known)  # new ones take no room from others
         self._read(tree, profiles)
@@ -76,8 +82,11 @@ class Reader:
         found = {}
         peopled = {place.environment_name for place in files if not place.of_environment}
         for place, file in files.items():
-            own = (f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}", file)
+            folder = f"{PROFILES}/{place.environment_name}"
+            own = (f"{folder}/{ENVIRONMENT}", file)
             made_of = self._made_of(tree, *own)
+            if place.of_environment and made_of is not None:
+                made_of += tuple(sorted({f"{folder}/{SECOND_ENVIRONMENT}", SIGNERS} & tree.ids.keys()))
             # By way of a link a name may lead anywhere, from where the link stands or from where it leads.
             if made_of is None or through_folders or tree.source.links.intersection(own):
                 everything = everything or digest_of(sorted(tree.ids.items()))
@@ -118,11 +127,23 @@ class Reader:
         if content not in self._named_by_id:
             return None
         if content not in self._likely_by_id:  # a file may hold thousands of texts, and few are names
-            likely = (one for one in self._named_by_id[content] if one.rpartition("/")[2] in self._last_parts)
+            likely = (
+                one
+                for one in self._named_by_id[content]
+                if tree.submodules or one.rpartition("/")[2] in self._last_parts
+            )
             self._likely_by_id[content] = tuple(likely)
         folder = posixpath.dirname(path)
-        targets = (posixpath.normpath(posixpath.join(folder, text)) for text in self._likely_by_id[content])
-        return frozenset(target for target in targets if target in tree.ids and target != path)
+        targets = {posixpath.normpath(posixpath.join(folder, text)) for text in self._likely_by_id[content]}
+        if tree.submodules:  # what a name leads to below one changes with it
+            targets |= {part for target in targets for part in _folders_of(target) if part in tree.submodules}
+        below = (one for target in targets if not f"{path}/".startswith(f"{target}/") for one in self._below(target))
+        return frozenset(target for target in targets if target in tree.ids and target != path) | {*below}
+
+    def _below(self, folder: str) -> list[str]:
+        """Files of a folder, such as a trace's; one more than is followed, at most."""
+        start, end = bisect_left(self._ordered, f"{folder}/"), bisect_left(self._ordered, f"{folder}0")
+        return self._ordered[start : min(end, start + MOST_NAMED + 1)]
 
     def _read(self, tree: Tree, paths: list[str]) -> None:
         """One request for all of them: through git, each costs a process."""
@@ -135,6 +156,14 @@ class Reader:
                 return
             linked = path in tree.source.links
             self._named_by_id[tree.ids[path]] = (os.fsdecode(content),) if linked else texts_of(content)
+
+
+def _folders_of(path: str) -> Iterator[str]:
+    """From the nearest up; of a path that is none of a file's, none."""
+    if len(path) > LONGEST_PATH:
+        return
+    while path := posixpath.dirname(path).rstrip("/"):
+        yield path
 
 
 def _has_links_to_folders(tree: Tree) -> bool:

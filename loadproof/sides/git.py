@@ -67,9 +67,9 @@ class Repository:
         """The address that this repository was cloned from, as git keeps it."""
         return self._asked("config", "--get", "remote.origin.url")
 
-    def merge_base(self, base: str, head: str) -> str | None:
-        """Where two commits parted; None where their history, as far as it is here, does not meet."""
-        return (self._asked("merge-base", base, head) or "").partition("\n")[0] or None
+    def merge_bases(self, base: str, head: str) -> list[str]:
+        """Where two commits parted; none where their history, as far as it is here, does not meet."""
+        return (self._asked("merge-base", "--all", base, head) or "").split()
 
     def is_shallow(self) -> bool:
         return self._asked("rev-parse", "--is-shallow-repository") == "true"
@@ -156,6 +156,12 @@ class Repository:
             ids.pop(os.fsdecode(row), None)
         return ids
 
+    def submodules(self, folder: Path) -> dict[str, str]:
+        """Commits of other repositories below `folder`, by the path that each has here."""
+        rows = (row.partition(b"\t") for row in self._lines("ls-files", "-s", folder=folder))
+        found = ((facts.decode().split(), os.fsdecode(name)) for facts, _, name in rows)
+        return {name: commit for (mode, commit, _), name in found if mode == SUBMODULE}
+
     def is_dirty(self, folder: Path) -> bool:
         """True with changes to commit below `folder`, untracked files included."""
         return next(iter(self._lines("status", "--porcelain=v1", "--no-renames", "--", ".", folder=folder)), b"") != b""
@@ -216,6 +222,7 @@ class Repository:
         """For git: no question on a terminal, no lock in a repository that is only read, messages in English, and no
         program of the configuration's. A filter that is emptied leaves what lies on the disk as it is."""
         plain = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        plain["GIT_NO_REPLACE_OBJECTS"] = "1"  # what was pushed, and not what stands in for it here
         asked = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
         named = os.fsdecode(self._started(asked, self.here, plain).stdout).split("\0")
         filters = [(name, "false" if name.endswith(".required") else "") for name in dict.fromkeys(named) if name]

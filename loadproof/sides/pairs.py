@@ -312,6 +312,10 @@ def _is_same(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> bool:
 def _is_nothing(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> bool:
     """An environment without stacks of its own, whose file is well: its profiles say all there is to say."""
     halves = [half for half in (base, head) if place in half.found]
-    return place.of_environment and all(
-        place not in half.refusals and not half.templates.get(place) and half.checked[place].ok for half in halves
+    return (
+        place.of_environment
+        and all(
+            place not in half.refusals and not half.templates.get(place) and half.checked[place].ok for half in halves
+        )
+        and all(half.data(place) == halves[0].data(place) for half in halves)
     )

@@ -107,11 +107,13 @@ def _from_where_they_parted(
     assert before.commit is not None
     if head is None or head == before.commit:
         return before, _label(before)
-    parted = repository.merge_base(before.commit, head)
-    if parted is None:
+    bases = repository.merge_bases(before.commit, head)
+    if len(bases) != 1:
         why = "this shallow clone does not hold" if repository.is_shallow() else "there is no"
-        notes.append(f"{why} common history of the two; compared as they are")
+        found = f"{len(bases)} commits in which the two parted: whoever merged chose them" if bases else ""
+        notes.append(f"{found or f'{why} common history of the two'}; compared as they are")
         return before, _label(before)
+    [parted] = bases
     if parted == before.commit:
         return before, _label(before)
     return _Given(
@@ -137,13 +139,14 @@ def _head_label(given: _Given, repository: Repository | None, project: str) -> s
 
 
 def _project(repository: Repository | None, sides: list[_Given]) -> str:
-    """The folder, from the top of the repository, that holds `deploy_profiles`: upward from here, on any side."""
+    """The folder, from the top of the repository, that holds `deploy_profiles`: upward from here, on BASE's side; on
+    HEAD's only where BASE has none, or a change could name another."""
     if repository is None or all(side.folder is not None for side in sides):
         return ""
     here = Path(os.path.relpath(Path.cwd().resolve(), repository.top.resolve())) if repository.top else Path()
-    for candidate in (here, *here.parents):
-        folder = "" if candidate == Path() else candidate.as_posix()
-        for side in sides:
+    for side in sides:
+        for candidate in (here, *here.parents):
+            folder = "" if candidate == Path() else candidate.as_posix()
             if side.commit is not None and repository.has_folder(side.commit, f"{folder}/{PROFILES}".lstrip("/")):
                 return folder
             if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,12 +15,22 @@ from typing import Any, Final
 from loadproof.errors import CouldNotRunError, InputError, Problem
 from loadproof.profiles import Checked, check_file
 from loadproof.profiles.inheritance import read_with_parents
+from loadproof.profiles.loader import named_files
 from loadproof.profiles.names import stack_name
 from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.tree import Items, Map, Node, Problems
 from loadproof.review.model import Side
 from loadproof.scaffold import team_files
-from loadproof.sides.affected import ENVIRONMENT, MOST_NAMED, MOST_YAML_BYTES, OF_ENVIRONMENT, FoundPlace, Place
+from loadproof.sides.affected import (
+    ENVIRONMENT,
+    MOST_NAMED,
+    MOST_YAML_BYTES,
+    OF_ENVIRONMENT,
+    SECOND_ENVIRONMENT,
+    SIGNERS,
+    FoundPlace,
+    Place,
+)
 from loadproof.sides.git import MOST_BLOB_BYTES, OVERSIZED
 from loadproof.sides.tree import PROFILES, Tree, digest_of, readable_name
 
@@ -63,7 +74,7 @@ class UnfinishedSide:
             named = {path for place in self.places for path in self.found[place].made_of if path in self.tree.ids}
             if self.codebase is not self.tree:  # what lies among the code could be run, whatever it is called
                 self._refuse_foreign()
-                named = set()
+                named = {path for path in named if self.codebase.ids.get(path) == self.tree.ids[path]}
             self._left_out = self.tree.lay_out(sorted(named.union(self.tree.profile_paths)), self.root)
 
     def check(self, place: Place) -> None:
@@ -77,9 +88,14 @@ class UnfinishedSide:
             self.checked[environment] = check_file(self.root / PROFILES / place.environment_name / ENVIRONMENT)
         if not place.of_environment:
             self.checked[place] = check_file(self.root / self.found[place].file)
-        if pointer := self._kept_elsewhere(place):
+        if pointer := self._kept_elsewhere(place) or self._outside(place):
             self.elsewhere.add(place)
             self.refusals[place] = pointer
+        elif place.of_environment and (taken := _second_environment(self.found[place])):
+            self.refusals[place] = (
+                f"{taken} is taken for a profile, which stops every deployment of the environment; write what it says "
+                f"into {ENVIRONMENT}, and delete it"
+            )
         elif self.found[place].unfollowed:
             self.refusals[place] = (
                 f"it leads to more than {MOST_NAMED} other files, or to files too large to look for names in "
@@ -174,7 +190,20 @@ class UnfinishedSide:
             problems=() if elsewhere else tuple(self._relative(problem) for problem in checked.problems),
             refusal=refusal if checked.ok or elsewhere or place in self.late else "",
             places=self._places(checked),
+            data=self.data(place),
         )
+
+    def data(self, place: Place) -> dict[str, str]:
+        """Ids of what is read beside a profile, and of whose signatures count in an environment, by file."""
+        made_of, profile = self.found[place].made_of, self.checked[place].profile if place in self.checked else None
+        folder = posixpath.dirname(self.found[place].file)
+        named = [name for _, name in named_files(profile)] if profile is not None and not place.of_environment else []
+        wanted = [SIGNERS] if place.of_environment else [posixpath.normpath(f"{folder}/{name}") for name in named]
+        return {
+            readable_name(self.tree.folder + path): self.tree.ids[path]
+            for path in made_of
+            if any(path == one or path.startswith(f"{one}/") for one in wanted)
+        }
 
     def _context_of(self, name: str, text: bytes) -> dict[str, object]:
         try:
@@ -201,6 +230,17 @@ class UnfinishedSide:
             if start == OVERSIZED:
                 most = f"{MOST_BLOB_BYTES // 2**20} MiB"
                 return f"{path} is larger than {most}, the most that a review reads of a file; shorten it"
+        return None
+
+    def _outside(self, place: Place) -> str | None:
+        """Why a stranger's profile is not read: it names data that would be this machine's."""
+        profile = self.checked[place].profile if place in self.checked else None
+        if profile is None or self.codebase is self.tree:
+            return None
+        folder = posixpath.dirname(self.found[place].file)
+        for path, name in named_files(profile):
+            if posixpath.normpath(posixpath.join(folder, name)).startswith(("/", "..")):
+                return f"{shown_path(path)} names {name}, outside of the project: nothing of that is read; move it here"
         return None
 
     def _relative(self, problem: Problem) -> Problem:
@@ -232,6 +272,10 @@ class UnfinishedSide:
         if tree is not None:
             note(tree, ())
         return places
+
+
+def _second_environment(found: FoundPlace) -> str | None:
+    return next((path for path in found.made_of if path.endswith(f"/{SECOND_ENVIRONMENT}")), None)
 
 
 def environment_place(name: str) -> Place:

@@ -36,7 +36,7 @@ MOST_PROFILE_FILES: Final = 20_000  # of it below `deploy_profiles`, where each 
 MOST_SIDE_BYTES: Final = 512 * 2**20  # laid out of one commit
 # Too long, a file in the place of a folder or the other way about, a link to nothing.
 _OF_NAMES: Final = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-_LONGEST_TARGET, _LONGEST_NAME = 4096, 255  # bytes of a path and of a part of it: Linux's PATH_MAX and NAME_MAX
+LONGEST_PATH, _LONGEST_NAME = 4096, 255  # bytes of a path and of a part of it: Linux's PATH_MAX and NAME_MAX
 
 
 class Source(Protocol):
@@ -64,12 +64,14 @@ class Tree:
     """The project folder (where `deploy_profiles` lies) of one side. `ids` are by path from there.
 
     `folder` is the project's in its repository (`infra/`), so that files can be named as the repository does.
+    `submodules` are paths in `ids` that have a commit of another repository in the place of a content.
     """
 
     label: str
     source: Source
     ids: Mapping[str, str]
     folder: str = ""
+    submodules: frozenset[str] = frozenset()
     code: tuple[str, ...] = field(init=False)  # paths that synthesis may read beside the profiles, sorted
     code_id: str = field(init=False)
 
@@ -86,7 +88,7 @@ class Tree:
     @property
     def profile_paths(self) -> tuple[str, ...]:
         """Everything below `deploy_profiles`."""
-        return tuple(sorted(path for path in self.ids if path.startswith(f"{PROFILES}/")))
+        return tuple(sorted(path for path in self.ids.keys() - self.submodules if path.startswith(f"{PROFILES}/")))
 
     def without_compiled(self) -> Tree:
         """The same files; what Python compiled of them here is left alone, since others may have left it there."""
@@ -99,7 +101,7 @@ class Tree:
 
         Returns why not, by path: a made-up tree may hold names and links that no checkout could make.
         """
-        chosen = [path for path in paths if is_plain(path)]
+        chosen = [path for path in paths if is_plain(path) and path not in self.submodules]
         links = {path for path in chosen if path in self.source.links}
         left_out = self.source.write((one for one in chosen if one not in links), target)
         for path, content in sorted(self.source.each(links)):
@@ -200,7 +202,7 @@ class FolderSource:
 
 
 def commit_tree(label: str, repository: Repository, commit: str, folder: str) -> Tree:
-    """The tree of a commit; submodules have no content in it. `folder` is the project's, '' for the top.
+    """The tree of a commit; of submodules it has the commit, and no content. `folder` is the project's, '' for the top.
 
     Raises InputError for more files than a review reads.
     """
@@ -212,12 +214,12 @@ def commit_tree(label: str, repository: Repository, commit: str, folder: str) ->
                 f"{label}: {count:,} files in {what}, and a review reads {most:,} at the most; keep the project in a "
                 "folder of its own, and what is no profile elsewhere"
             )
-    blobs = {path: blob for path, blob in entries.items() if blob.mode != SUBMODULE and is_plain(path)}
+    plain = {path: entry for path, entry in entries.items() if is_plain(path)}
+    blobs = {path: entry for path, entry in plain.items() if entry.mode != SUBMODULE}
     links = frozenset(path for path, blob in blobs.items() if blob.mode == LINK)
     source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
-    return Tree(
-        label, source, _through_links({path: blob.id for path, blob in blobs.items()}, source), _slashed(folder)
-    )
+    ids = _through_links({path: entry.id for path, entry in plain.items()}, source, outside=commit)
+    return Tree(label, source, ids, _slashed(folder), frozenset(plain.keys() - blobs))
 
 
 def working_tree(label: str, repository: Repository, top: Path, folder: str) -> Tree:
@@ -225,7 +227,9 @@ def working_tree(label: str, repository: Repository, top: Path, folder: str) -> 
     root = top / folder
     known = repository.working_ids(root)
     chosen = [path for path in known if is_plain(path) and _is_file(root / path)]
-    return _folder_tree(label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder))
+    tree = _folder_tree(label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder))
+    submodules = {path: one for path, one in repository.submodules(root).items() if is_plain(path)}
+    return replace(tree, ids={**tree.ids, **submodules}, submodules=frozenset(submodules))
 
 
 def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
@@ -255,7 +259,7 @@ def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algori
     source = FolderSource(root, links)
     counted = {path for path in known if path.startswith(f"{PROFILES}/")} | set(_code_of(known))
     ids = {path: known[path] or _blob_id(root / path, algorithm) for path in counted}
-    return Tree(label, source, _through_links(ids, source), folder)
+    return Tree(label, source, _through_links(ids, source, outside=label), folder)
 
 
 def readable_name(text: str) -> str:
@@ -291,8 +295,9 @@ def _may_be_read(path: str) -> bool:
     return not path.endswith(".md") and not path.startswith(".git")
 
 
-def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
-    """Ids in which a link counts as what it leads to: a file's content, or everything in a folder."""
+def _through_links(ids: dict[str, str], source: Source, outside: str) -> dict[str, str]:
+    """Ids in which a link counts as what it leads to: a file's content, or everything in a folder; `outside` for one
+    that leads out of the project, which nobody follows."""
     links = sorted(path for path in ids if path in source.links)
     if not links:
         return ids
@@ -308,7 +313,7 @@ def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
             room -= len(rows)
             below[target] = ("below", digest_of(rows)) if room > 0 else everything
         # A link that nobody follows may lead to all that there is: whatever changes, it changes.
-        rest = below[target] if target else everything if path not in leads else ("nothing",)
+        rest = below[target] if target else everything if path not in leads else ("outside", outside)
         found[path] = digest_of([*((one, ids[one]) for one in hops), rest])
     return found
 
@@ -332,7 +337,7 @@ def _below(target: str, ordered: Sequence[str], ids: Mapping[str, str], most: in
 
 def _inside(path: str, target: str) -> str | None:
     """What a link's target is from the top; None where it leads out."""
-    if target.startswith("/") or len(target) > _LONGEST_TARGET:
+    if target.startswith("/") or len(target) > LONGEST_PATH:
         return None
     found = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return None if found == ".." or found.startswith("../") else found

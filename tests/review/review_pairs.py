@@ -27,6 +27,7 @@ from aws_cdk import App, Stage
 from loadproof.constructs.deployment import Deployment
 from loadproof.errors import InputError, Problem
 from loadproof.profiles import Environment, Profile, check_file, profile_hash
+from loadproof.profiles.loader import named_files
 from loadproof.review.assemble import review_pair
 from loadproof.review.model import Finding, MeasuredRun, Pair, Side
 from stacks.application import add_stacks
@@ -158,7 +159,9 @@ def _side(read: _Read, templates: Mapping[str, Any]) -> Side:
     shown = f"deploy_profiles/{read.file.parent.name}/{read.file.name}"
     if isinstance(found, str):
         return Side(shown, read.environment, read.profile, {}, read.problems, refusal=found)
-    return Side(shown, read.environment, read.profile, found or {}, read.problems)
+    named = named_files(read.profile) if read.profile is not None else []
+    data = {f"{Path(shown).parent}/{name}": (read.file.parent / name).read_text() for _, name in named}
+    return Side(shown, read.environment, read.profile, found or {}, read.problems, data=data)
 
 
 def _synthesized(sides: list[_Read]) -> dict[str, dict[str, Any] | str]:

@@ -133,6 +133,30 @@ def elsewhere(change: Change) -> Iterator[Found]:
             yield Found(f"environment.yaml: {name}", message, "add an environment instead of moving this one")
 
 
+@rule(
+    "LR067",
+    "What is read beside the profile changed",
+    reason="The prompts or arrivals that a benchmark sends, or the tokenizer that it counts by, are part of what was "
+    "proven, though no template shows them; whoever is among the signers has a word that counts.",
+    mend="Benchmark it again; read who may sign.",
+    source="docs/evidence.md: a run proves the traffic that it was driven with",
+    severity="warning",
+)
+def data_changed(change: Change) -> Iterator[Found]:
+    before, after = change.context.pair.before, change.context.pair.after
+    if before is None or after is None:
+        return
+    for file in sorted(before.data.keys() | after.data.keys()):
+        if before.data.get(file) == after.data.get(file):
+            continue
+        what = "is new" if file not in before.data else "is gone" if file not in after.data else "changed"
+        if change.after.profile is None and change.before.profile is None:
+            message = f"{file} {what}: after it other people's signatures count as evidence"
+            yield Found("", message, "read whose keys and names are in it", "risk")
+        else:
+            yield Found("", f"{file} {what}: a benchmark sends or counts by it", "benchmark it again")
+
+
 RULES.reported_elsewhere(
     "LR066",  # where a rule fails (`findings_of`)
     "Rule that could not judge",

@@ -1,0 +1,167 @@
+"""Nothing that changes what is deployed, or proven, may be hidden from a review: ways to hide it, each tried once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from review_repository import PROFILE, Project, names
+
+from loadproof.review.assemble import review
+from loadproof.sides.pairs import Sides
+
+BASE = {**PROFILE, "endpoint": {**PROFILE["endpoint"], "max_instances": 4}}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    made = Project(tmp_path / "repository", dev=("chat", "search"))
+    monkeypatch.chdir(made.root)
+    return made
+
+
+def parent(project: Project, path: str, most: int = 2) -> None:
+    project.write(path, f"endpoint: {{instance_type: ml.g6e.2xlarge, min_instances: 1, max_instances: {most}}}\n")
+
+
+def other_repository(folder: Path) -> tuple[Project, str, str]:
+    """Of two commits."""
+    made = Project(folder, own_code=False)
+    parent(made, "p.yaml")
+    first = made.commit()
+    parent(made, "p.yaml", most=4)
+    return made, first, made.commit()
+
+
+def at_commit(project: Project, path: str, commit: str) -> None:
+    """A submodule, as the index has it: what is checked out is nobody's business."""
+    project.git("update-index", "--add", "--cacheinfo", f"160000,{commit},{path}")
+    project.git("commit", "-q", "-m", f"{path} at {commit}")
+
+
+def codes(sides: Sides) -> set[tuple[str, str, str]]:
+    found = review("main", "head", sides.pairs, (), 0).profiles
+    return {(one.pair.name, row.code, row.severity) for one in found for row in one.findings}
+
+
+def test_a_parent_by_a_name_of_more_than_a_paths_length(project: Project) -> None:
+    """Any system makes it short before it looks."""
+    parent(project, "deploy_profiles/base/p.yaml")
+    project.profile("dev/chat", extends="../base/" + "./" * 2200 + "p.yaml")
+    project.commit()
+    parent(project, "deploy_profiles/base/p.yaml", most=4)
+    project.commit()
+    assert names(project.sides("HEAD^", "HEAD")) == ["dev/chat"]
+
+
+def test_a_parent_in_another_repository(project: Project, tmp_path: Path) -> None:
+    _, first, second = other_repository(tmp_path / "other")
+    project.profile("dev/chat", extends="../base/p.yaml")
+    project.commit()
+    at_commit(project, "deploy_profiles/base", first)
+    at_commit(project, "deploy_profiles/base", second)
+    assert names(project.sides("HEAD^", "HEAD")) == ["dev/chat"]
+
+
+@pytest.mark.parametrize("head", ["HEAD", None])
+def test_code_of_another_repository(project: Project, tmp_path: Path, head: str | None) -> None:
+    """Of a commit, and as the working tree's index has it."""
+    _, first, second = other_repository(tmp_path / "other")
+    at_commit(project, "vendor", first)
+    at_commit(project, "vendor", second)
+    assert project.sides("HEAD^", head, trust="base").not_run == ("vendor",)
+
+
+def test_where_several_commits_were_parted_from_nobody_chooses(project: Project) -> None:
+    """Of a criss-cross of merges, one base shows no change, and what is merged takes back what main has."""
+    project.git("checkout", "-q", "-b", "wide")
+    project.profile("dev/chat", **BASE)
+    wide = project.commit()
+    project.git("checkout", "-q", "main")
+    project.write("README.md", "x")
+    plain = project.commit()
+    project.git("merge", "-q", "--no-ff", "-m", "both", "wide")
+    tree = project.git("rev-parse", f"{plain}^{{tree}}")
+    for parents in ((plain, wide), (wide, plain)):
+        evil = project.git("commit-tree", tree, *(word for one in parents for word in ("-p", one)), "-m", "evil")
+        assert names(project.sides("main", evil)) == ["dev/chat"]
+
+
+def test_a_second_file_of_an_environment_stops_its_deployments(project: Project) -> None:
+    """An app takes environment.yml for a profile."""
+    project.write("deploy_profiles/dev/environment.yml", "region: eu-west-1\n")
+    project.commit()
+    assert ("environment", "LR064", "break") in codes(project.sides("HEAD^", "HEAD"))
+
+
+def test_the_project_is_where_the_base_has_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stands in a folder below reviews the project above, whatever HEAD puts into the folder."""
+    project.write("ci/job.sh", "")
+    project.commit()
+    project.profile("dev/chat", **BASE)
+    project.write("ci/deploy_profiles/dev/environment.yaml", 'account: "123456789012"\nregion: us-east-1\n')
+    project.commit()
+    monkeypatch.chdir(project.root / "ci")
+    assert names(project.sides("HEAD^", "HEAD")) == ["dev/chat"]
+
+
+def test_a_workload_beside_the_profiles_that_the_base_has_too_is_read(project: Project) -> None:
+    """With --trust base, too: not one line of it is the stranger's."""
+    project.write("benchmarks/rag.yaml", "input_tokens: 256\noutput_tokens: 64\n")
+    workload = {"extends": "../../benchmarks/rag.yaml"}
+    project.profile("dev/chat", workload=workload)
+    project.commit()
+    project.profile("dev/chat", **{**BASE, "workload": workload})
+    project.commit()
+    [pair] = project.sides("HEAD^", "HEAD", trust="base").pairs
+    assert pair.after is not None and pair.after.profile is not None and pair.after.templates
+
+
+@pytest.mark.parametrize("name", ["prompts.jsonl", "trace"])
+def test_what_a_benchmark_sends_is_told(project: Project, name: str) -> None:
+    """A file, or a folder of them."""
+    arrivals = {"arrivals": {"process": "trace", "trace": name}} if name == "trace" else {"dataset": name}
+    file = f"deploy_profiles/dev/{name}/a.json" if name == "trace" else f"deploy_profiles/dev/{name}"
+    project.profile("dev/chat", workload={**PROFILE["workload"], **arrivals})
+    project.write(file, '{"prompt": "a"}\n')
+    project.commit()
+    project.write(file, '{"prompt": "b"}\n')
+    project.commit()
+    assert ("chat", "LR067", "warning") in codes(project.sides("HEAD^", "HEAD"))
+
+
+def test_whose_signatures_count_is_told(project: Project) -> None:
+    project.write("deploy_profiles/signers.yaml", "people: []\n")
+    project.commit()
+    assert ("environment", "LR067", "risk") in codes(project.sides("HEAD^", "HEAD"))
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd.json", "../../../elsewhere/secret.json"])
+def test_a_stranger_names_no_file_of_this_machine(project: Project, name: str) -> None:
+    """Whether it is there, and what it holds, would be told by what is found or not."""
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": name})
+    project.commit()
+    [pair] = project.sides("HEAD^", "HEAD", trust="base").pairs
+    assert pair.after is not None and "outside of the project" in pair.after.refusal
+    assert pair.after.problems == () and pair.after.profile is not None
+
+
+def test_a_link_out_of_the_project_is_never_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it leads to is in the repository, and no part of the project."""
+    project = Project(tmp_path / "repository", own_code=False)
+    for path in ("infra/deploy_profiles/dev/environment.yaml", "shared/chat.yaml"):
+        project.write(path, "region: us-east-1\n")
+    (project.root / "infra/deploy_profiles/dev/chat.yaml").symlink_to("../../../shared/chat.yaml")
+    project.commit()
+    project.write("shared/chat.yaml", "name: chat\n")
+    project.commit()
+    monkeypatch.chdir(project.root / "infra")
+    assert "dev/chat" in names(project.sides("HEAD^", "HEAD"))
+
+
+def test_what_stands_in_for_a_commit_here_is_not_what_was_pushed(project: Project) -> None:
+    """`git replace` says one thing to whoever has it, and nothing to a deployment."""
+    project.profile("dev/chat", **BASE)
+    project.commit()
+    project.git("replace", project.git("rev-parse", "HEAD^{tree}"), project.git("rev-parse", "HEAD^^{tree}"))
+    assert names(project.sides("HEAD^", "HEAD")) == ["dev/chat"]
