@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from bench_records import grouped
 
+from loadproof.bench.measure import intervals
+from loadproof.bench.measure.dependence import Dependence, Seen, student
 from loadproof.bench.measure.intervals import (
+    QuantileInterval,
     binomial_quantile,
     effective_size,
     fail_tail,
@@ -292,3 +295,212 @@ def test_a_run_whose_later_half_differs_holds_for_that_half_too(shift: float) ->
     assert whole is not None and later is not None and whole.drifts and not later.drifts
     assert None not in (whole.low, whole.high, later.low, later.high)
     assert (whole.high == later.high) == (shift > 0) and (whole.low == later.low) == (shift < 0)
+
+
+# ------------------------------------------------------------------------------------------ each part by itself
+
+
+def test_an_interval_drifts_only_where_that_is_said() -> None:
+    assert not QuantileInterval(1.0, 2.0, 3).drifts
+
+
+def test_a_wide_binomial_is_normal_with_its_own_spread() -> None:
+    """Of 40,000 coins: 20,000 + 1.96 · √(40,000 · 0.5 · 0.5) = 20,196."""
+    assert binomial_quantile(40_000, 0.5, 0.975) == 20_196
+
+
+def told_of(independent: float, asked: list[tuple[list[float], list[int]]]) -> Callable[..., Seen]:
+    """In the place of `_told`: so many independent ones of the first, half of them of the later half; it drifts."""
+
+    def told(values: Samples, ends: np.ndarray, share: float, bound: float | None) -> Seen:
+        asked.append((values.tolist(), ends.tolist()))
+        return Seen(independent / len(asked), drift=True)
+
+    return told
+
+
+def test_the_later_half_is_its_own_requests_counted_from_its_own_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five requests with 1, 2, 3, 1 and 2 samples: the later half begins with the third, after three samples."""
+    asked: list[tuple[list[float], list[int]]] = []
+    monkeypatch.setattr(intervals, "_told", told_of(9, asked))
+    values, ends = grouped(np.full(count, float(count)) for count in (1, 2, 3, 1, 2))
+    quantile_interval(values, ends, 50)
+    assert asked[1] == ([3, 3, 3, 1, 2, 2], [3, 4, 6])
+
+
+@pytest.mark.parametrize(
+    ("independent", "percent", "low", "high"),
+    [
+        (10, 50, None, None),  # five of the later half have neither end
+        (100, 95, 90, None),  # of fifty the 44th and none; of a hundred the 90th and the 100th
+    ],
+)
+def test_an_end_that_the_later_half_cannot_give_is_none(
+    monkeypatch: pytest.MonkeyPatch, independent: int, percent: float, low: float | None, high: float | None
+) -> None:
+    """All samples are as many as the independent ones, 1 to n; the later half's low end lies above the whole's."""
+    monkeypatch.setattr(intervals, "_told", told_of(independent, []))
+    found = quantile_interval(*singly(np.arange(1.0, independent + 1)), percent)
+    assert found is not None and (found.low, found.high, found.drifts) == (low, high, True)
+
+
+def eight() -> tuple[Samples, np.ndarray]:
+    """Streams of two gaps: six with one on each side of 5, one with both below, one with both above. Two streams off
+    the half make 8/7 · 2 / 16² = 0.00893; 0.25 / 0.00893 = 28, shrunk by (1.96 / 2.365)²: 19, more than the 16."""
+    astride = np.asarray([1.0, 9.0])
+    return grouped([astride, astride, np.asarray([1.0, 1.0]), *[astride] * 3, np.asarray([9.0, 9.0]), astride])
+
+
+@pytest.mark.parametrize(("bound", "effective"), [(29.0, 16), (28.99, 8), (9.0, 8), (-30.0, 8)])
+def test_a_bound_is_far_from_three_reaches_and_what_few_looks_add(bound: float, effective: int) -> None:
+    """The median is 5, the largest 4 away; eight looks double three times that: from 5 + 24 on every gap counts, and
+    nearer each stream counts once, for none of them passes the bound."""
+    assert effective_size(*eight(), 0.5, bound) == effective
+
+
+def test_gaps_count_as_many_looks_as_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is ranked to count looks is a stream's mean gap: 1, 3 and (2 + 4 + 6) / 3."""
+    ranked: list[list[float]] = []
+
+    def seen_by_ranks(series: Samples) -> Seen:
+        ranked.append(series.tolist())
+        return Seen(3)
+
+    monkeypatch.setattr(intervals, "seen_by_ranks", seen_by_ranks)
+    effective_size(*grouped([np.asarray([1.0]), np.asarray([2.0, 4.0]), np.asarray([2.0, 4.0, 6.0])]), 0.5, 5.0)
+    assert ranked == [[1.0, 3.0, 4.0]]
+
+
+def thresholds(monkeypatch: pytest.MonkeyPatch, values: Sequence[float] | Samples, share: float) -> list[float]:
+    """Beyond what samples are looked at, without a bound."""
+    asked: list[float] = []
+
+    def seen(values: Samples, ends: np.ndarray, threshold: float, lag: int = 0) -> Seen:
+        asked.append(threshold)
+        return Seen(1)
+
+    monkeypatch.setattr(intervals, "seen", seen)
+    effective_size(*singly(values), share)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("size", "share", "rank"),
+    [
+        (111, 0.5, 56),  # the 55.5th, and so the next
+        (101, 0.99, 81),  # twenty beyond
+        (25, 0.99, 13),  # half of so few
+    ],
+)
+def test_the_quantile_itself_is_looked_at_where_twenty_lie_beyond(
+    monkeypatch: pytest.MonkeyPatch, size: int, share: float, rank: int
+) -> None:
+    """Of 1,001, 1,002 and so on, which are not alike."""
+    values = 100.0 * np.random.default_rng(2).permutation(np.arange(1, size + 1))
+    values[values <= 100.0 * rank / 2] /= 1000  # the median stays below the quantile by more than a twentieth
+    assert thresholds(monkeypatch, values, share) == [max(100.0 * rank, 1.05 * float(np.median(values)))]
+
+
+def test_what_is_alike_lies_within_a_twentieth_of_the_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert thresholds(monkeypatch, np.full(40, 2.0), 0.5) == [pytest.approx(2.1)]
+
+
+class Drawing:
+    """In the place of numpy's generator: the n-th draw begins its blocks at n, n + 1 and so on."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def integers(self, low: int, high: int, blocks: int) -> np.ndarray:
+        assert low == 0
+        self.drawn += 1
+        return (self.drawn + np.arange(blocks)) % high
+
+
+@pytest.fixture
+def drawing(monkeypatch: pytest.MonkeyPatch) -> Drawing:
+    made = Drawing()
+    monkeypatch.setattr(intervals.np.random, "default_rng", lambda seed: made)
+    return made
+
+
+@pytest.mark.parametrize(("requests", "draws"), [(1_000, 1_000), (25_000, 800), (30_000, 666), (400_000, 100)])
+def test_so_many_draws_are_made(drawing: Drawing, requests: int, draws: int) -> None:
+    """A thousand at most, a hundred at least, twenty million requests in all."""
+    ratio_interval(np.ones(requests), np.ones(requests), 1.0, seed=1)
+    assert drawing.drawn == draws
+
+
+@pytest.mark.parametrize(
+    ("requests", "length", "effect", "drawn"),
+    [
+        (20, 3, 2.0, 3),
+        (20, 9, 2.0, 4),  # a fifth of all
+        (9, 3, 2.0, 1),
+        (4, 3, 2.0, 1),
+        (20, 3, 1.5, 3),
+        (20, 3, 1.0, 1),  # they do not hang together
+        (20, 3, 0.5, 1),
+    ],
+)
+def test_ends_are_those_of_blocks_of_neighbours(
+    monkeypatch: pytest.MonkeyPatch, drawing: Drawing, requests: int, length: int, effect: float, drawn: int
+) -> None:
+    """Worked out draw by draw: blocks from the n-th request on, round the end, cut to as many as there are."""
+    amounts, durations = [float(k * k) for k in range(requests)], [1.0 + k % 3 for k in range(requests)]
+    asked: list[list[float]] = []
+
+    def dependence(series: Samples) -> Dependence:
+        asked.append(series.tolist())
+        return Dependence(length, effect)
+
+    monkeypatch.setattr(intervals, "dependence", dependence)
+    found = ratio_interval(np.asarray(amounts), np.asarray(durations), 2.0, seed=1, high_tail=0.1)
+    ratio = sum(amounts) / sum(durations)
+    assert asked == [[pytest.approx(a - ratio * d) for a, d in zip(amounts, durations, strict=True)]]
+    blocks = -(-requests // drawn)
+    ratios = []
+    for draw in range(1, 1001):
+        places = [(draw + block + k) % requests for block in range(blocks) for k in range(drawn)][:requests]
+        ratios.append(sum(amounts[k] for k in places) / sum(durations[k] for k in places))
+    ratios.sort()
+    wider = student(blocks - 1) / 1.959964
+
+    def end(share: float) -> float:
+        """Between the two draws that it lies between."""
+        place = share * 999
+        below = int(place)
+        reached = ratios[below] + (place - below) * (ratios[min(below + 1, 999)] - ratios[below])
+        return ratio + wider * (reached - ratio)
+
+    assert found == pytest.approx((2 * min(end(0.025), ratio), 2 * max(end(0.9), ratio)), rel=1e-6)
+
+
+def test_less_than_a_second_has_a_rate() -> None:
+    """Three tokens in a quarter of one."""
+    assert ratio_interval(np.full(2, 1.5), np.full(2, 0.125), 1.0, seed=1) == (12.0, 12.0)
+
+
+def test_one_request_has_no_end() -> None:
+    """One says nothing of how much others vary."""
+    assert ratio_interval(np.ones(1), np.ones(1), 1.0, seed=1) is None
+
+
+def test_requests_that_tell_as_much_as_fewer_are_rounded_up() -> None:
+    """Seven that tell as much as five need a sixth, 6 · 7/5 = 8.4."""
+    assert requests_to_settle(1.0, 0.5, 7, 5) == 9
+
+
+def test_what_is_beyond_settling_needs_one_more() -> None:
+    """70 of 100 inside a p50 are more than the 61 that are enough of 101."""
+    assert requests_to_settle(0.7, 0.5, 100, 100) == 101
+
+
+def test_a_bound_that_nobody_meets_is_settled_without_an_upper_end() -> None:
+    """Forty are too few for the upper end of a p95, and none of them within is enough for a FAIL."""
+    assert requests_to_settle(0.0, 0.95, 40, 40) == 41
+
+
+def test_a_rate_counts_in_its_own_unit() -> None:
+    """Twice the distance at twice the width is the same."""
+    assert requests_to_settle_rate(2 * 1.959964, 4 * 1.959964, 100) == 321

@@ -163,13 +163,13 @@ def _own(values: Samples | Whole, ends: NDArray[np.int64], share: float, at_leas
 def ratio_interval(
     amounts: Samples, durations: Samples, scale: float, seed: int, high_tail: float = TAIL
 ) -> tuple[float, float] | None:
-    """The 95% interval of `scale · Σ amounts / Σ durations` over requests in the order sent; None without any.
+    """The 95% interval of `scale · Σ amounts / Σ durations` over requests in the order sent; None of fewer than two.
 
     Blocks of neighbours are drawn, round the end (the circular block bootstrap of Politis and Romano, 1992), as long as
     what each request does to the ratio hangs together. Efron's percentile method, seeded, and wider where blocks are
     few. `high_tail`: how likely the ratio may lie above the interval.
     """
-    if amounts.size == 0 or durations.sum() <= 0:
+    if amounts.size < 2 or durations.sum() <= 0:
         return None
     ratio = amounts.sum() / durations.sum()
     found = dependence(amounts - ratio * durations)
