@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, log10, sqrt
 
 import numpy as np
 import pytest
 from bench_records import autoregressive, grouped
 
+from loadproof.bench.measure import dependence as module
 from loadproof.bench.measure.dependence import (
     INDEPENDENT,
     Dependence,
+    Seen,
+    _clusters,
+    _drift,
+    _last_lag,
     block_length,
     dependence,
     seen,
     seen_by_ranks,
+    student,
     sums,
 )
 from loadproof.bench.measure.statistics import Samples
@@ -162,3 +169,121 @@ def test_streams_that_hang_together_tell_less_than_their_streams() -> None:
     effect = by_definition(deviations).effect
     assert effect > 2
     assert seen(values, ends, 5.0).independent < 40 / effect
+
+
+# ------------------------------------------------------------------------------------------ each part by itself
+
+
+def test_what_nothing_is_said_of_is_independent() -> None:
+    assert (INDEPENDENT.length, INDEPENDENT.effect, INDEPENDENT.lag) == (1, 1.0, 0)
+    assert (Seen(3).drift, Seen(3).lag) == (False, 0)
+
+
+def given(monkeypatch: pytest.MonkeyPatch, found: Dependence) -> list[list[float]]:
+    """`dependence` says this, whatever it is asked of; returns what that was."""
+    asked: list[list[float]] = []
+
+    def dependence(series: Samples, lag: int = 0) -> Dependence:
+        asked.append([*series.tolist(), lag])
+        return found
+
+    monkeypatch.setattr(module, "dependence", dependence)
+    return asked
+
+
+def at(places: Sequence[int], size: int) -> Samples:
+    """2 at these places, which is beyond 1; 0 elsewhere."""
+    values = np.zeros(size)
+    values[list(places)] = 2.0
+    return values
+
+
+@pytest.mark.parametrize(
+    ("places", "size", "length", "told", "looks"),
+    [
+        # 20 / 1.5 = 13.3; two clusters more than 4 apart: 2 / (0.2 · 0.8) = 12.5; of five blocks twice two looks count
+        ((0, 1, 10, 11), 20, 4, 12.5, 4),
+        # 21 / 1.5 = 14; three clusters: 3 / (1/7 · 6/7) = 24.5; five blocks of 4
+        ((0, 7, 14), 21, 4, 14.0, 5),
+        # 1 / 0.25 = 4 apart, though blocks are of 6: four clusters, 4 / (0.25 · 0.75) = 21.3; three blocks
+        ((0, 2, 7, 12, 17), 20, 6, 20 / 1.5, 3),
+        # the same, of those that are not beyond
+        (sorted({*range(20)} - {0, 2, 7, 12, 17}), 20, 6, 20 / 1.5, 3),
+        # half of them, in one cluster, where the others make two: 1 / 0.25
+        (range(5, 15), 20, 3, 4.0, 2),
+        # 0.3 of them in one cluster: 1 / (0.3 · 0.7)
+        (range(6, 12), 20, 3, 1 / 0.21, 2),
+    ],
+)
+def test_what_hangs_together_tells_as_much_as_its_clusters(
+    monkeypatch: pytest.MonkeyPatch, places: Sequence[int], size: int, length: int, told: float, looks: int
+) -> None:
+    """And less by (z / t)², t of one freedom fewer than looks."""
+    given(monkeypatch, Dependence(length, 1.5))
+    found = seen(at(places, size), np.arange(1, size + 1), 1.0)
+    assert found.independent == pytest.approx(told * (Z / student(looks - 1)) ** 2)
+
+
+def test_of_streams_looks_and_gaps_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six streams of two gaps, three with both beyond, three with none: deviations of ±1, 6/5 · 6 / 12² = 0.05; told
+    are 6 / 1.5 = 4 or 0.25 / (0.05 · 1.5) = 3.33, shrunk by t of three looks: the larger."""
+    given(monkeypatch, Dependence(2, 1.5))
+    values = np.repeat([0.0, 2.0, 0.0, 2.0, 0.0, 2.0], 2)
+    assert seen(values, np.arange(2, 13, 2), 1.0).independent == pytest.approx(4 * (Z / student(2)) ** 2)
+
+
+def test_a_sample_at_the_threshold_is_not_beyond_it() -> None:
+    """Of 1 and 3 half are beyond 1; none beyond 3, and all beyond 0: then each request counts once."""
+    values, ends = np.asarray([1.0, 3.0] * 4), np.arange(2, 9, 2)
+    assert [seen(values, ends, threshold).independent for threshold in (1.0, 3.0, 0.0)] == [8, 4, 4]
+
+
+def test_two_requests_may_tell_as_much_as_their_samples() -> None:
+    """One below and one above in each."""
+    assert seen(np.asarray([1.0, 3.0, 3.0, 1.0]), np.asarray([2, 4]), 2.0).independent == 4
+
+
+def test_no_lag_is_looked_at_unless_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = given(monkeypatch, INDEPENDENT)
+    values, ends = at([1], 2), np.arange(1, 3)
+    seen(values, ends, 1.0)
+    seen(values, ends, 1.0, lag=7)
+    assert [one[-1] for one in asked] == [0, 7]
+
+
+def test_equal_ones_share_the_middle_of_their_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of 5 lie at 0 to 2, in the middle at 1; four of 7 at 2 to 6, so at 4; 9 at 6.5."""
+    asked = given(monkeypatch, Dependence(3, 2.0, lag=5))
+    found = seen_by_ranks(np.asarray([7.0, 5.0, 7.0, 9.0, 7.0, 5.0, 7.0]))
+    assert asked == [[4, 1, 4, 6.5, 4, 1, 4, 0]]
+    assert found == Seen(3.5, drift=False, lag=5)
+
+
+def test_a_series_that_drifts_has_no_lag_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty low ones, then twenty high ones: 20 · 10 of √(40 · 10²) / 2 = 31.6, six times it."""
+    given(monkeypatch, Dependence(1, 1.0, lag=5))
+    assert seen_by_ranks(np.repeat([1.0, 2.0], 20)) == Seen(40, drift=True, lag=0)
+
+
+@pytest.mark.parametrize(("unit", "drifts"), [(1.0, True), (0.001, True), (0.0, False)])
+def test_a_drift_is_one_in_any_unit(unit: float, drifts: bool) -> None:
+    assert _drift(unit * np.repeat([1.0, -1.0], 20), INDEPENDENT) is drifts
+
+
+@pytest.mark.parametrize(
+    ("beyond", "last"),
+    [
+        ("x.....x", 1),  # five in a row are chance from the second on
+        ("x....x", 6),  # no five are
+        ("...", 0),
+        (".....x", 0),
+    ],
+)
+def test_the_last_lag_before_five_that_are_chance(beyond: str, last: int) -> None:
+    assert _last_lag(np.asarray([one == "x" for one in beyond]), 5) == last
+
+
+def test_clusters_are_more_apart_than_that() -> None:
+    """Three places apart are one cluster at 3, and two at 2.9."""
+    marked = np.asarray([True, False, False, True])
+    assert (_clusters(marked, 3), _clusters(marked, 2.9)) == (1, 2)
