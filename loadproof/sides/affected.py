@@ -137,8 +137,13 @@ class Reader:
         targets = {posixpath.normpath(posixpath.join(folder, text)) for text in self._likely_by_id[content]}
         if tree.submodules:  # what a name leads to below one changes with it
             targets |= {part for target in targets for part in _folders_of(target) if part in tree.submodules}
-        below = (one for target in targets if not f"{path}/".startswith(f"{target}/") for one in self._below(target))
-        return frozenset(target for target in targets if target in tree.ids and target != path) | {*below}
+        found = {target for target in targets if target in tree.ids and target != path}
+        for target in targets:
+            if len(found) > MOST_NAMED:  # nobody follows it
+                break
+            if not path.startswith(f"{target}/"):
+                found.update(self._below(target))
+        return frozenset(found)
 
     def _below(self, folder: str) -> list[str]:
         """Files of a folder, such as a trace's; one more than is followed, at most."""
