@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
             self._may_wait
             and 4 <= len(data) <= MOST_WAITING_BYTES
             and len(reads) < MOST_WAITING
-            and data[-4:] != b"\r\n\r\n"
+            and data.find(b"\r\n\r\n") < 0
             and data.find(b"rror") < 0  # `in` costs bytes an exception inside
             and data.find(b"xception") < 0
         ):
