@@ -148,9 +148,14 @@ class SessionClass:
             yield f"{f'{times} × ' if times > 1 else ''}{step.name} {_lengths(step)}{pause}{named}"
 
     def _along(self, worth: Callable[[Step], float]) -> list[float]:
+        """Of each step and the dearest chain before it. Those that are sent side by side wait for the same ones."""
         found: list[float] = []
+        after: tuple[int, ...] = ()
+        before = 0.0
         for step in self.steps:
-            found.append(worth(step) + max((found[before] for before in step.after), default=0.0))
+            if step.after is not after:
+                after, before = step.after, max((found[place] for place in step.after), default=0.0)
+            found.append(worth(step) + before)
         return found
 
     def prompts(

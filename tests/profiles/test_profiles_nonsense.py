@@ -154,6 +154,21 @@ def test_a_further_model_has_a_load_of_its_own(tmp_path: Path) -> None:
     assert "LP356" not in codes(tmp_path, components=[further])
 
 
+def test_calls_that_wait_for_more_than_anybody_makes(tmp_path: Path) -> None:
+    """Four groups of 57, each after all before it, wait 6 · 57² = 19,494 times; of 58 20,184 times."""
+
+    def workload(times: int) -> dict[str, Any]:
+        names = ["a", "b", "c", "d"]
+        steps = [
+            {"name": name, "times": times, "input_tokens": 8, "output_tokens": 8, "after": names[:place]}
+            for place, name in enumerate(names)
+        ]
+        return {"input_tokens": 8, "output_tokens": 8, "steps": steps}
+
+    assert "LP367" not in codes(tmp_path, workload=workload(57))
+    assert "LP367" in codes(tmp_path, workload=workload(58))
+
+
 def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
     """An ml.g6e.2xlarge costs some two dollars an hour: 300 of them half a million a month, or nearly."""
     many: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The workload: can it be drawn and sent, and does the server admit it (LP250-LP254)."""
+"""The workload: can it be drawn and sent, and does the server admit it (LP250-LP254, LP367)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _ARRIVALS_MENDS: Final = {
 }
 
 
+MOST_WAITS: Final = 20_000  # 64 calls that each wait for 64, five times
 _SIDES: Final = ("input_tokens", "output_tokens")
 
 
@@ -171,6 +172,21 @@ def shared_prefix(subject: Subject) -> Iterator[Found]:
         elif one.shared_prefix_tokens == shortest and first.distribution == "fixed" and len(one.steps) == 1:
             found = f"all {shortest} tokens of a prompt are shared: every request is the same"
             yield Found((*path, "shared_prefix_tokens"), found, "leave some tokens to the request itself", "warning")
+
+
+@rule(
+    "LP367",
+    "Calls that wait for more calls than anybody makes",
+    reason="64 calls side by side that each wait for 64 others are 4,096 waits; predicting and sending keep each of them, "
+    "for every session.",
+    mend="Lower `times`, or let a step wait for the one before it alone.",
+)
+def too_many_waits(subject: Subject) -> Iterator[Found]:
+    for path, one in placed_classes(subject.profile.workload):
+        waits = sum(len(step.after) for step in one.steps)
+        if waits > MOST_WAITS:
+            found = f"a session's {len(one.steps):,} calls wait {waits:,} times for another, more than {MOST_WAITS:,}"
+            yield Found((*path, "steps"), found, "lower `times`, or what `after` names")
 
 
 @rule(
