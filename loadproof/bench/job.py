@@ -28,6 +28,7 @@ from loadproof.bench.measure.records import RecordWriter, each_record, read_reco
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, new_plan, planned_in_full, read_plan, run_id_of, write_plan
 from loadproof.bench.spec import BenchmarkSpec
+from loadproof.bench.workload.files import refuse_changed
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation import Invoker
 
@@ -69,6 +70,7 @@ def resume_benchmark(
         plan = replace(plan, spec=_moved(plan.spec, expected, folder))
     if not anything_left(plan, read_records(folder / RECORDS_FILE).records):
         return _judged(folder)
+    refuse_changed(plan.spec)
     plan = plan.resumed(time.time_ns())
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
     return _run_session(folder, plan, invoker, on_line, observe)
@@ -127,6 +129,7 @@ def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> Ben
         usd_per_hour=planned.usd_per_hour,
         price=planned.price,
         predicted=planned.predicted,
+        files=planned.files,
         target=replace(expected.target, local_cloud=planned.target.local_cloud),
         profile=expected.profile
         and planned.profile

@@ -13,6 +13,7 @@ import orjson
 
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec
 from loadproof.bench.workload.arrivals import schedule_of
+from loadproof.bench.workload.files import digests_of
 from loadproof.errors import InputError
 from loadproof.loads import Load
 
@@ -103,7 +104,7 @@ def planned_in_full(plan: RunPlan) -> RunPlan:
 def new_plan(spec: BenchmarkSpec, run_id: str, now_unix_ns: int, conditions: dict[str, object]) -> RunPlan:
     """A run that begins now, planned in full, its prompts unlike any other run's. Raises InputError."""
     now_utc = utc_text(now_unix_ns)
-    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id), files=digests_of(spec))
     return planned_in_full(RunPlan(run_id, now_utc, now_unix_ns, spec, conditions, (now_utc,)))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from statistics import fmean
 from typing import Any, Literal
@@ -325,6 +325,8 @@ class BenchmarkSpec:
     """fewest requests at the judged level: percentiles need their number"""
     exact_requests: bool = False
     """true: `requests_per_level` whatever is needed"""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of each dataset, tokenizer and trace, by its path above; a folder's is over its names and files"""
 
     @property
     def fixed_loads(self) -> tuple[Load, ...]:

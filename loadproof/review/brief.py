@@ -7,7 +7,7 @@ from typing import Final
 
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import joined
-from loadproof.review.shapes import Document, FindingDocument, ProfileDocument
+from loadproof.review.shapes import CostFigureDocument, Document, FindingDocument, ProfileDocument
 from loadproof.review.wording import OUTLOOK_MARKS, counted, few, usd
 
 
@@ -54,7 +54,7 @@ def _cost(touched: Sequence[ProfileDocument]) -> str:
     return "not known" if touched else "nothing changes"
 
 
-def _usd_per_month(side: dict[str, float | None] | None) -> float | None:
+def _usd_per_month(side: CostFigureDocument | None) -> float | None:
     """Where nothing runs costs nothing; None without a known price."""
     return 0.0 if side is None else side["usd_per_month"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePosixPath
@@ -22,6 +22,8 @@ from loadproof.review.model import (
 )
 from loadproof.review.shapes import (
     CostDocument,
+    CostFigureDocument,
+    CountsDocument,
     Document,
     EvidenceDocument,
     FindingDocument,
@@ -44,7 +46,7 @@ def document(review: Review, *, docs: str = DOCS_PAGE) -> Document:
         "base": review.base,
         "head": review.head,
         "verdict": {"worst": verdict.worst, "word": verdict.word, "text": verdict.text},
-        "findings": {severity: found.count(severity) for severity in reversed(SEVERITIES)},
+        "findings": counts_of(found),
         "unaffected": review.unaffected,
         "not_run": list(review.not_run),
         "profiles": [_profile(one, docs) for one in ordered],
@@ -54,6 +56,16 @@ def document(review: Review, *, docs: str = DOCS_PAGE) -> Document:
 def worst_of(one: ProfileReview) -> Severity | None:
     """The gravest severity among a profile's findings; None without any."""
     return max((finding.severity for finding in one.findings), key=SEVERITIES.index, default=None)
+
+
+def counts_of(severities: Sequence[Severity]) -> CountsDocument:
+    """How many findings are of each severity, the worst first."""
+    return {
+        "break": severities.count("break"),
+        "risk": severities.count("risk"),
+        "warning": severities.count("warning"),
+        "info": severities.count("info"),
+    }
 
 
 def _rank(severity: Severity | None) -> int:
@@ -119,9 +131,10 @@ def place_of(subject: str, side: Side | None) -> tuple[str, int]:
 
 
 def _cost(row: CostChange) -> CostDocument:
-    def side(figure: CostFigure | None) -> dict[str, float | None] | None:
-        names = ("usd_per_hour", "usd_per_month")
-        return None if figure is None else {name: plain(getattr(figure, name)) for name in names}
+    def side(figure: CostFigure | None) -> CostFigureDocument | None:
+        if figure is None:
+            return None
+        return {"usd_per_hour": plain(figure.usd_per_hour), "usd_per_month": plain(figure.usd_per_month)}
 
     return {
         "at": row.at,

@@ -14,7 +14,7 @@ import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from loadproof.errors import InputError
-from loadproof.review.document import DOCS_PAGE, SCHEMA_VERSION
+from loadproof.review.document import DOCS_PAGE, SCHEMA_VERSION, counts_of
 from loadproof.review.model import SEVERITIES, Severity
 from loadproof.review.shapes import Document
 from loadproof.review.verdict import TITLES, word_of
@@ -90,7 +90,7 @@ def _in_our_words(document: Document, docs: str) -> Document:
         "word": word_of(worst, changed=any(one["state"] != "unchanged" for one in document["profiles"])),
         "text": document["verdict"]["text"],
     }
-    document["findings"] = {severity: severities.count(severity) for severity in reversed(SEVERITIES)}
+    document["findings"] = counts_of(severities)
     return document
 
 

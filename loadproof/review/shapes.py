@@ -64,12 +64,19 @@ class FindingDocument(TypedDict):
     line: int
 
 
+class CostFigureDocument(TypedDict):
+    """USD of what runs on one side; null without a known price."""
+
+    usd_per_hour: float | None
+    usd_per_month: float | None
+
+
 class CostDocument(TypedDict):
-    """USD at one number of copies. A side is null where nothing runs; its figures are null without a known price."""
+    """USD at one number of copies. A side is null where nothing runs."""
 
     at: Literal["minimum", "expected", "maximum"]
-    before: dict[str, float | None] | None
-    after: dict[str, float | None] | None
+    before: CostFigureDocument | None
+    after: CostFigureDocument | None
     delta_usd_per_month: float | None
 
 
@@ -114,6 +121,27 @@ class EvidenceDocument(TypedDict):
     run: RunDocument | None
 
 
+class CurvePointDocument(TypedDict):
+    """One level of a predicted curve; see loadproof.review.model.CurvePoint."""
+
+    concurrency: int
+    output_tokens_per_s: float
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+
+
+class CurvesDocument(TypedDict):
+    """Both sides' predicted curves; a side is empty where nothing is predicted."""
+
+    before: list[CurvePointDocument]
+    after: list[CurvePointDocument]
+
+
+# How many findings are of each severity, in the words of loadproof.review.model.Severity; `break` is no Python name.
+CountsDocument = TypedDict("CountsDocument", {"break": int, "risk": int, "warning": int, "info": int})
+
+
 class ProfileDocument(TypedDict):
     """Everything about one profile."""
 
@@ -131,7 +159,7 @@ class ProfileDocument(TypedDict):
     price_source: str
     objectives: list[ObjectiveDocument]
     evidence: EvidenceDocument
-    curves: dict[str, list[dict[str, float]]]
+    curves: CurvesDocument
     notes: list[str]
 
 
@@ -142,7 +170,7 @@ class Document(TypedDict):
     base: str
     head: str
     verdict: VerdictDocument
-    findings: dict[str, int]
+    findings: CountsDocument
     unaffected: int
     not_run: list[str]
     profiles: list[ProfileDocument]

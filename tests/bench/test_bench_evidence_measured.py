@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from loadproof.bench.evidence.places import places_of
 from loadproof.bench.evidence.standing import stored_run
 from loadproof.bench.evidence.status import Proof, TreeProfile, proof_of
 from loadproof.bench.evidence.store import read_stored
-from loadproof.bench.from_profile import workload_of
+from loadproof.bench.from_profile import loads_of, workload_of
 from loadproof.bench.measure.scaling import Deployed
-from loadproof.bench.spec import ProfileRef
+from loadproof.bench.spec import BenchmarkSpec, ProfileRef
+from loadproof.bench.workload.files import digests_of
 from loadproof.cli.main import run as loadproof
 from loadproof.profiles import Profile, load_profile, profile_hash
 
@@ -153,6 +154,73 @@ def test_of_prompts_without_a_digest_nothing_is_known(tmp_path: Path, chat: Path
     with_dataset(tmp_path / "runs" / "a", chat, digest=False)
     found = proof(chat, tmp_path / "runs")
     assert found.holds and "workload.dataset p.jsonl: the run does not say what was in it" in found.notes
+
+
+PLAIN = "workload: {input_tokens: 10, output_tokens: 2}"
+LEVELS = "benchmark: {concurrency: [4], requests_per_level: 80, warmup_requests: 1, seed: 5}"
+TRACED = "workload: {input_tokens: 10, output_tokens: 2, arrivals: {process: trace, trace: t.csv}}"
+IN_PHASES = "benchmark: {phases: [{process: trace, trace: t.csv}]}"
+COUNTED = "workload: {input_tokens: 10, output_tokens: 2, tokenizer: t.json}"
+ROWS = "timestamp_s,input_tokens,output_tokens\n" + "".join(f"{at},10,2\n" for at in range(120))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A file that a profile names: how, and what is in it."""
+
+    field: str
+    name: str
+    written: tuple[tuple[str, str], ...]
+    content: str
+
+
+NAMED = (
+    Named("workload.arrivals.trace", "t.csv", ((PLAIN, TRACED), (LEVELS, "benchmark: {}")), ROWS),
+    Named("benchmark.phases[0].trace", "t.csv", ((LEVELS, IN_PHASES),), ROWS),
+    Named("workload.tokenizer", "t.json", ((PLAIN, COUNTED),), "{}"),
+)
+
+
+def with_file(folder: Path, chat: Path, named: Named, *, digests: bool = True) -> Path:
+    """A run of the profile that names a file so; gives the file."""
+    text = chat.read_text()
+    for before, after in named.written:
+        assert before in text
+        text = text.replace(before, after)
+    chat.write_text(text)
+    file = chat.parent / named.name
+    file.write_text(named.content)
+    profile = load_profile(chat)
+    loads, workload = loads_of(profile, chat), workload_of(profile, chat.parent)
+    files = digests_of(BenchmarkSpec(TARGET, workload, (4,), 80, loads=loads)) if digests else {}
+    run_of_profile(folder, chat, created=NOW, loads=loads, files=files)
+    return file
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.field)
+def test_a_file_that_was_replaced_is_no_more_proven(tmp_path: Path, chat: Path, named: Named) -> None:
+    """A trace decides what is sent, a tokenizer how it is counted; the profile's hash is the same."""
+    file = with_file(tmp_path / "runs" / "a", chat, named)
+    assert proof(chat, tmp_path / "runs").problems == ()
+    file.write_text(f"{named.content}\n")
+    said = f"{named.field} {named.name}: its content changed since the run"
+    assert proof(chat, tmp_path / "runs").problems == (said,)
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.field)
+def test_a_run_that_does_not_say_what_was_in_a_file_proves_nothing(tmp_path: Path, chat: Path, named: Named) -> None:
+    """Runs of before 2026-11-27."""
+    with_file(tmp_path / "runs" / "a", chat, named, digests=False)
+    said = f"{named.field} {named.name}: the run does not say what was in it"
+    assert proof(chat, tmp_path / "runs").problems == (said,)
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.field)
+def test_of_a_file_that_is_gone_nothing_is_known(tmp_path: Path, chat: Path, named: Named) -> None:
+    """It is said, and proves as before: large files may be kept elsewhere on purpose."""
+    with_file(tmp_path / "runs" / "a", chat, named).unlink()
+    found = measured_by(stored_run(tmp_path / "runs" / "a"), *tree(chat))
+    assert f"{named.field} {named.name}: cannot be read, so whether it changed is not known" in found.unknown
 
 
 def test_prompts_given_on_the_command_line_are_not_the_profiles(tmp_path: Path, chat: Path) -> None:

@@ -19,7 +19,7 @@ from review_samples import chat, hostile, ordinary
 from loadproof.cli.main import run
 from loadproof.errors import InputError
 from loadproof.review.document import document
-from loadproof.review.formats import formatted
+from loadproof.review.formats import FORMATS, formatted
 from loadproof.review.formats.escaping import LONGEST_NAME
 from loadproof.review.model import Review
 from loadproof.review.reading import read_document
@@ -95,7 +95,25 @@ def put(value: Any, path: tuple[Any, ...], found: object) -> None:
     value[path[-1]] = found
 
 
+def keys(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every key in it."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield (*path, name)
+            yield from keys(one, (*path, name))
+    elif isinstance(value, list):
+        for at, one in enumerate(value):
+            yield from keys(one, (*path, at))
+
+
+def drop(value: Any, path: tuple[Any, ...]) -> None:
+    for step in path[:-1]:
+        value = value[step]
+    del value[path[-1]]
+
+
 PLACES = list(leaves(left()))
+KEYS = list(keys(left()))
 
 
 def test_an_honest_document_is_shown_as_it_was_made() -> None:
@@ -159,6 +177,35 @@ def test_a_file_outside_of_the_repository_is_refused(file: str) -> None:
     found["profiles"][0]["findings"][0]["file"] = file
     with pytest.raises(InputError, match="no path within a repository"):
         read(found)
+
+
+def test_a_document_without_one_of_its_keys_is_refused_or_shown() -> None:
+    """Whichever is left out: bad input, or every format without a traceback."""
+    shown = []
+    for path in KEYS:
+        found = left()
+        drop(found, path)
+        try:
+            document = read(found)
+        except InputError:
+            continue
+        shown.append(path)
+        for form in FORMATS:
+            formatted(document, form)
+    # What a run measured is by the objectives' names, and an objective need not be measured.
+    assert {path[-2] for path in shown} == {"measured"}
+
+
+@pytest.mark.parametrize("place", [("profiles", 0, "costs", 0, "before"), ("profiles", 0, "curves"), ("findings",)])
+def test_an_object_without_its_keys_is_refused(
+    place: tuple[Any, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As bad input, with the place of each."""
+    found = left()
+    put(found, place, {})
+    (tmp_path / "left.json").write_text(json.dumps(found), encoding="utf-8")
+    assert run(["review", "--from", str(tmp_path / "left.json"), "--format", "html"]) == 2
+    assert re.search(".".join(map(str, place)) + r"\.\w+: Field required", capsys.readouterr().err)
 
 
 def deep(levels: int) -> Any:

@@ -1,20 +1,21 @@
-"""What a run measured, held to what the profile deploys now: endpoint, model, region, account and dataset.
+"""What a run measured, held to what the profile deploys now: endpoint, model, region, account and files.
 
 A run names them all, and a signature binds them. That they are this profile's only the profile's tree can say.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from loadproof.bench.evidence.store import Row, StoredRun, part_of
+from loadproof.bench.workload.files import digest_of
 from loadproof.errors import ProfileError
-from loadproof.profiles import Environment, Profile, load_environment
+from loadproof.profiles import Environment, Profile, load_environment, named_files
 from loadproof.profiles.loader import ENVIRONMENT_FILE
 from loadproof.profiles.names import endpoint_name, inference_component_name
+from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.settings import components_of
 
 _ARN_PARTS = 6  # arn:partition:service:region:account:resource
@@ -50,8 +51,9 @@ def measured_by(run: StoredRun, profile: Profile, file: Path) -> Measured:
             unknown.append("in which account was measured is not known: the run does not say")
         elif run.local_cloud is None and account != environment.account:
             differs.append(f"measured in account {account}, the profile's environment is {environment.account}")
-    said = _another_dataset(run, profile, file)
-    return Measured((*differs, *said.differs), (*unknown, *said.unknown))
+    sent = _other_prompts(run, profile)
+    content = _other_content(run, profile, file)
+    return Measured((*differs, *sent, *content.differs), (*unknown, *content.unknown))
 
 
 def _folder_of(run: StoredRun, file: Path) -> Path:
@@ -98,27 +100,52 @@ def _where(run: StoredRun, target: Row) -> tuple[str | None, str | None]:
     return None if region is None else str(region), account
 
 
-def _another_dataset(run: StoredRun, profile: Profile, file: Path) -> Measured:
-    name = profile.workload.dataset
-    workload = part_of(run.plan, "spec", "workload")
-    if name is None:
-        sent = workload.get("dataset")
-        return Measured((f"sent the prompts of {sent}, the profile names no dataset",)) if sent else Measured()
-    digest = workload.get("dataset_sha256")
-    if digest is None:
-        return Measured(unknown=(f"workload.dataset {name}: the run does not say what was in it",))
-    now = _sha256_of(file.parent / name)
-    if now is None:
-        return Measured(unknown=(f"workload.dataset {name}: cannot be read, so whether it changed is not known",))
-    # No digest is shown: a review reads what a stranger's profile names.
-    return Measured() if digest == now else Measured((f"workload.dataset {name}: its content changed since the run",))
+def _other_prompts(run: StoredRun, profile: Profile) -> Iterator[str]:
+    sent = part_of(run.plan, "spec", "workload").get("dataset")
+    if sent and profile.workload.dataset is None:
+        yield f"sent the prompts of {sent}, the profile names no dataset"
 
 
-def _sha256_of(file: Path) -> str | None:
-    try:
-        if not file.is_file():
-            return None
-        with file.open("rb") as reading:
-            return hashlib.file_digest(reading, "sha256").hexdigest()
-    except OSError:
-        return None
+def _other_content(run: StoredRun, profile: Profile, file: Path) -> Measured:
+    """Of the files that the profile names: what was in them when it was run, held to what is in them now.
+
+    A run that does not say so of a tokenizer or a trace proves nothing: none was ever held to it. One that does not
+    say so of a dataset proves as before.
+    """
+    digests = _digests(run, profile)
+    differs: list[str] = []
+    unknown: list[str] = []
+    for field, name in _files_of(profile):
+        digest, place = digests.get(field), f"{field} {name}"
+        if digest is None:
+            told = unknown if field == "workload.dataset" else differs
+            told.append(f"{place}: the run does not say what was in it")
+            continue
+        now = digest_of(file.parent / name)
+        if now is None:
+            unknown.append(f"{place}: cannot be read, so whether it changed is not known")
+        elif digest != now:
+            # No digest is shown: a review reads what a stranger's profile names.
+            differs.append(f"{place}: its content changed since the run")
+    return Measured(tuple(differs), tuple(unknown))
+
+
+def _files_of(profile: Profile) -> list[tuple[str, str]]:
+    """(field, file) of each that decides what is sent; phases stand in for the arrivals."""
+    unused = ("workload", "arrivals") if profile.benchmark.phases else ()
+    return [(shown_path(path), name) for path, name in named_files(profile) if not unused or path[:2] != unused]
+
+
+def _digests(run: StoredRun, profile: Profile) -> dict[str, str]:
+    """What the run says that it read, by the field of the profile that names it; a trace is its level's."""
+    spec, workload = part_of(run.plan, "spec"), part_of(run.plan, "spec", "workload")
+    read = part_of(run.plan, "spec", "files")
+    found = {
+        "workload.dataset": read.get(str(workload.get("dataset")), workload.get("dataset_sha256")),
+        "workload.tokenizer": read.get(str(workload.get("tokenizer"))),
+    }
+    loads = spec.get("loads")
+    for at, load in enumerate(loads if isinstance(loads, list) else ()):
+        field = f"benchmark.phases[{at}].trace" if profile.benchmark.phases else "workload.arrivals.trace"
+        found[field] = read.get(str(load.get("trace"))) if isinstance(load, dict) else None
+    return {field: str(digest) for field, digest in found.items() if digest is not None}

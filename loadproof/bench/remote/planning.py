@@ -39,4 +39,6 @@ def _with_files(plan: RunPlan, store: Store) -> RunPlan:
     loads = tuple(replace(load, trace=put(load.trace)) for load in spec.loads)
     search = spec.search and replace(spec.search, load=replace(spec.search.load, trace=put(spec.search.load.trace)))
     levels = tuple(replace(level, load=replace(level.load, trace=put(level.load.trace))) for level in plan.levels)
-    return replace(plan, spec=replace(spec, workload=workload, loads=loads, search=search), levels=levels)
+    files = {names[name]: digest for name, digest in spec.files.items()}
+    named = replace(spec, workload=workload, loads=loads, search=search, files=files)
+    return replace(plan, spec=named, levels=levels)

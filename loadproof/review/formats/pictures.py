@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from markupsafe import Markup
 
@@ -11,20 +11,27 @@ from loadproof.pages.figures import Figure, FigurePoint, FigureSize, Series, pan
 from loadproof.pages.looks import Look
 from loadproof.pages.wording import SHORT, latency_of, number
 from loadproof.review import wording
-from loadproof.review.shapes import ProfileDocument
+from loadproof.review.shapes import CurvePointDocument, ProfileDocument
 
 LATENCIES: Final = ("ttft", "tpot", "e2e")
 _FRAME: Final = FigureSize(roomy=(370.0, 270.0), tight=(340.0, 270.0), far_bound=2.0, far_room=1.2)
-_LOOKS: Final = {"before": Look("before", "square", 9), "after": Look("after", "circle", 8)}
+_COLUMNS: Final[dict[str, Literal["ttft_ms", "tpot_ms", "e2e_ms"]]] = {
+    "ttft": "ttft_ms",
+    "tpot": "tpot_ms",
+    "e2e": "e2e_ms",
+}
+_LOOKS: Final[dict[Literal["before", "after"], Look]] = {
+    "before": Look("before", "square", 9),
+    "after": Look("after", "circle", 8),
+}
 
 
 def series_of(profile: ProfileDocument, latency: str = "e2e") -> tuple[Series, ...]:
     """Both sides' curves, or one series where they are alike; empty where nothing is predicted."""
     curves = profile["curves"]
+    names: dict[Literal["before", "after"], str] = {"before": "before", "after": "after"}
     if curves["before"] == curves["after"]:
         names = {"after": "before and after, alike"}
-    else:
-        names = {side: side for side in _LOOKS}
     return tuple(
         Series(name, _LOOKS[side], tuple(_marks(name, curves[side], latency)), words_css=side, bold=side == "after")
         for side, name in names.items()
@@ -32,9 +39,9 @@ def series_of(profile: ProfileDocument, latency: str = "e2e") -> tuple[Series, .
     )
 
 
-def _marks(name: str, levels: list[dict[str, float]], latency: str) -> Iterator[FigurePoint]:
+def _marks(name: str, levels: list[CurvePointDocument], latency: str) -> Iterator[FigurePoint]:
     for level in levels:
-        x, y, words = level["output_tokens_per_s"], level[f"{latency}_ms"], f"{level['concurrency']:,}"
+        x, y, words = level["output_tokens_per_s"], level[_COLUMNS[latency]], f"{level['concurrency']:,}"
         figures = f"{SHORT[latency]} {number(y)} ms at {number(x)} tokens/s"
         yield FigurePoint(x, y, f"{name}: {words} in flight: {figures}, predicted", words)
 
