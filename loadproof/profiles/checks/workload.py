@@ -177,7 +177,7 @@ def shared_prefix(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP367",
     "Calls that wait for more calls than anybody makes",
-    reason="64 calls side by side that each wait for 64 others are 4,096 waits, and predicting and sending keep each of "
+    reason="64 calls side by side that each wait for 64 others are 4,096 waits; predicting and sending keep each of "
     "them for every session.",
     mend="Lower `times`, or let a step wait for the one before it alone.",
 )
