@@ -169,6 +169,63 @@ def test_calls_that_wait_for_more_than_anybody_makes(tmp_path: Path) -> None:
     assert "LP367" in codes(tmp_path, workload=workload(58))
 
 
+def test_an_asynchronous_answer_may_take_longer_than_a_minute(tmp_path: Path) -> None:
+    whole = {"benchmark__request_timeout_s": 300, "workload__streaming": False}
+    assert "LP242" in codes(tmp_path, **whole)
+    asynchronous = {"output_s3_uri": "s3://answers/chat/"}
+    plain = {"endpoint__hosting": "plain_variant", "endpoint__async_inference": asynchronous}
+    assert "LP242" not in codes(tmp_path, **whole, **plain)
+
+
+def test_copies_that_only_ever_come(tmp_path: Path) -> None:
+    """Some other policy that takes away is enough."""
+    several: dict[str, Any] = {"copies": {"min": 1, "max": 4}, "endpoint__max_instances": 4}
+    metric = {"metric": "concurrent_requests_per_copy"}
+    grows = {"type": "target_tracking", **metric, "target": 8, "scale_in": False}
+    steps = {"type": "step", **metric, "threshold": 8, "steps": [{"at": 0, "add_copies": 1}]}
+    goes = {"type": "simple", **metric, "threshold": 2, "add_copies": -1}
+    assert "LP368" in codes(tmp_path, **several, scaling={"policies": [grows, steps]})
+    assert "LP368" not in codes(tmp_path, **several, scaling={"policies": [grows, steps, goes]})
+    assert "LP368" not in codes(tmp_path, **several, scaling={"policies": [{**grows, "scale_in": True}]})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "often"),
+    [
+        ("rate(59 minutes)", True),
+        ("rate(60 minutes)", False),
+        ("rate(1 hour)", False),
+        ("cron(* * * * ? *)", True),
+        ("cron(0/30 8 ? * MON *)", True),
+        ("cron(30 * * * ? *)", False),
+    ],
+)
+def test_a_benchmark_within_the_hour_is_too_often(tmp_path: Path, schedule: str, often: bool) -> None:
+    assert ("LP369" in codes(tmp_path, benchmark__schedule=schedule)) == often
+
+
+def test_answers_of_one_token_have_no_gap(tmp_path: Path) -> None:
+    both = {"at_concurrency": 4, "tpot_p95_ms": 50}
+    assert "LP345" in codes(tmp_path, workload__output_tokens=1, objectives=both)
+    assert "LP345" not in codes(tmp_path, workload__output_tokens=2, objectives=both)
+
+
+def test_a_ramp_ends_within_its_phase(tmp_path: Path) -> None:
+    phase = {"concurrency": 4, "duration_s": 60}
+    assert "LP287" in codes(tmp_path, benchmark={"phases": [{**phase, "ramp_s": 61}]})
+    assert "LP287" not in codes(tmp_path, benchmark={"phases": [{**phase, "ramp_s": 60}]})
+
+
+@pytest.mark.parametrize("name", ["pause_s", "pause_stddev_s"])
+def test_a_step_pauses_for_a_day_at_most(tmp_path: Path, name: str) -> None:
+    def workload(pause_s: int) -> dict[str, Any]:
+        plain = {"input_tokens": 64, "output_tokens": 64}
+        return {**plain, "steps": [{"name": "ask", **plain}, {"name": "act", **plain, name: pause_s}]}
+
+    assert "LP343" in codes(tmp_path, workload=workload(86_401))
+    assert "LP343" not in codes(tmp_path, workload=workload(86_400))
+
+
 def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
     """An ml.g6e.2xlarge costs some two dollars an hour: 300 of them half a million a month, or nearly."""
     many: dict[str, Any] = {

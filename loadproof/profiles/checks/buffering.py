@@ -61,7 +61,8 @@ def receive_count(subject: Subject) -> Iterator[Found]:
 )
 def unary_limit(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
-    if profile.backend == "sagemaker" and not profile.workload.streaming:
+    asynchronous = profile.endpoint is not None and profile.endpoint.async_inference is not None
+    if profile.backend == "sagemaker" and not profile.workload.streaming and not asynchronous:
         allowed = profile.benchmark.request_timeout_s
         if allowed > UNARY_LIMIT_S:
             found = f"non-streaming time-out of {allowed:g} s exceeds SageMaker's {UNARY_LIMIT_S} s"

@@ -9,7 +9,7 @@ from operator import not_
 from typing import Final
 
 from loadproof.errors import Severity
-from loadproof.profiles.checks.facts import mean_tokens
+from loadproof.profiles.checks.facts import mean_tokens, most_tokens
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Component, Endpoint, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
@@ -120,6 +120,10 @@ def too_short(subject: Subject) -> Iterator[Found]:
         (("benchmark", "request_timeout_s"), benchmark.request_timeout_s),
         *((("benchmark", "phases", at, "duration_s"), one.duration_s) for at, one in enumerate(benchmark.phases)),
     ]
+    for at, one in enumerate(benchmark.phases):
+        if one.ramp_s is not None and one.duration_s is not None and one.ramp_s > one.duration_s:
+            found = f"a ramp of {one.ramp_s:g} s in a phase of {one.duration_s:g} s never gets to its level"
+            yield Found(("benchmark", "phases", at, "ramp_s"), found, "write a part of duration_s", "warning")
     ramps = [one.from_requests_per_s is not None or one.ramp_s is not None for one in benchmark.phases]
     for place, seconds in lengths:
         if seconds is not None and seconds < LEAST_LEVEL_S:
@@ -192,7 +196,7 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     "Longer than anybody waits",
     reason="The longest job that SageMaker runs lasts nine days, and a cooldown or a pause of more than a day "
     "outlasts the traffic that it is about.",
-    mend="Write seconds: at most 777,600 for a level, 86,400 for a cooldown, a drain or a think time.",
+    mend="Write seconds: at most 777,600 for a level, 86,400 for a cooldown, a drain, a pause or a think time.",
 )
 def too_long(subject: Subject) -> Iterator[Found]:
     benchmark, think_time_s = subject.profile.benchmark, subject.profile.workload.think_time_s
@@ -205,6 +209,11 @@ def too_long(subject: Subject) -> Iterator[Found]:
         (("benchmark", "phases", at, "duration_s"), one.duration_s, MOST_LEVEL_S)
         for at, one in enumerate(benchmark.phases)
     ]
+    workload = subject.profile.workload
+    for path, steps in ((), workload.steps), *((("classes", at), one.steps) for at, one in enumerate(workload.classes)):
+        for at, step in enumerate(steps or ()):
+            here = ("workload", *path, "steps", at)
+            lengths += [((*here, name), getattr(step, name), MOST_WAIT_S) for name in ("pause_s", "pause_stddev_s")]
     for placed in subject.components:
         for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
             for name in ("scale_out_cooldown_s", "scale_in_cooldown_s", "cooldown_s"):
@@ -249,8 +258,12 @@ def no_promise(subject: Subject) -> Iterator[Found]:
         yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%", nearly)
     endpoint, buffer = subject.profile.endpoint, subject.profile.buffer
     queued = (endpoint is not None and endpoint.async_inference is not None) or (buffer is not None and buffer.enabled)
+    one_token = most_tokens(subject.profile.workload.output_tokens) == 1 and not subject.profile.workload.classes
     for name, bound in subject.profile.objectives.bounds.items():
-        if name.startswith(("itl_", "tpot_")) and bound > MOST_MS_A_TOKEN:
+        if name.startswith(("itl_", "tpot_")) and one_token:
+            found = "answers of one token have no time between two"
+            yield Found(("objectives", name), found, "leave it out, or write ttft_p95_ms", "warning")
+        elif name.startswith(("itl_", "tpot_")) and bound > MOST_MS_A_TOKEN:
             yield Found(("objectives", name), f"{bound:,.6g} ms is more than a minute a token", "write milliseconds")
         elif name.startswith("ttft_") and bound > MOST_FIRST_TOKEN_MS and not queued:
             found = f"{bound / 1000:,.6g} s to the first token: nobody waits for that"

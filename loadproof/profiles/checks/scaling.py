@@ -266,6 +266,30 @@ def bounds_of(placed: Placed) -> tuple[int, int]:
     return copies.min, copies.max
 
 
+@component_rule(
+    "LP368",
+    "Copies that only ever come",
+    reason="No policy takes a copy away again: what one busy hour needed is paid for from then on.",
+    mend="Let target tracking scale in, or add a step that removes copies.",
+    severity="warning",
+)
+def never_fewer(placed: Placed) -> Iterator[Found]:
+    scaling = placed.component.scaling
+    policies = [policy for _, policy in policies_of(placed)]
+    if scaling is not None and policies and not scaling.to_zero and not any(map(_takes_away, policies)):
+        yield Found(placed.at("scaling", "policies"), "none of them removes a copy", "let one scale in")
+
+
+def _takes_away(policy: Policy) -> bool:
+    """A schedule may, by its bounds."""
+    if isinstance(policy, TargetTracking):
+        return policy.scale_in
+    if isinstance(policy, ScheduledScaling):
+        return policy.min_copies is not None or policy.max_copies is not None
+    step = policy.as_step() if isinstance(policy, SimpleScaling) else policy
+    return any(one.add_copies < 0 for one in step.steps)
+
+
 def policies_of(placed: Placed) -> Iterator[tuple[Path, Policy]]:
     scaling = placed.component.scaling
     for at, policy in enumerate(scaling.policies if scaling else ()):

@@ -145,6 +145,27 @@ def never_comes(subject: Subject) -> Iterator[Found]:
             yield Found(place, f"{text} {why}", "write a date to come")
 
 
+@rule(
+    "LP369",
+    "Benchmark more often than every hour",
+    reason="Each one loads the endpoint to its knee and is paid for; what it finds does not change within the hour.",
+    mend="Write a time a day, or a few hours apart.",
+    severity="warning",
+)
+def benchmark_too_often(subject: Subject) -> Iterator[Found]:
+    schedule = subject.profile.benchmark.schedule
+    if schedule is not None and schedule_problem(schedule) is None and _is_within_the_hour(schedule):
+        yield Found(("benchmark", "schedule"), f"{schedule} runs again within the hour", "write a time a day")
+
+
+def _is_within_the_hour(schedule: str) -> bool:
+    if schedule.startswith("rate("):
+        number, unit = schedule[5:-1].split()
+        return unit.startswith("minute") and int(number) < 60
+    fields = _CRON.match(schedule)
+    return fields is not None and not fields.group(1).isdecimal()
+
+
 def why_never(text: str, today: date) -> str | None:
     """Why a well-formed schedule does not run from that day on; None where it may."""
     if text.startswith("at("):
