@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 LOADPROOF: Final = ".venv/bin/loadproof"
+PYTHON: Final = ".venv/bin/python"
 
 
 def main() -> int:
@@ -26,11 +27,11 @@ def main() -> int:
     arguments.add_argument("place")
     arguments.add_argument("--local-cloud", action="store_true")
     given = arguments.parse_args()
-    folder = Path("deploy_profiles", given.environment)
-    profiles = sorted(file for file in folder.glob("*.yaml") if file.name != "environment.yaml")
-    if not profiles:
-        print(f"no profile in {folder}", file=sys.stderr)
-        return 2
+    listing = [PYTHON, "-m", "stacks.ci.profiles", given.environment]
+    listed = subprocess.run(listing, stdout=subprocess.PIPE, text=True)
+    if listed.returncode:
+        return listed.returncode
+    profiles = [Path(line) for line in listed.stdout.splitlines()]
     tell(f"### Benchmarks of {given.environment}\n\n| profile | verdict | evidence |\n|---|---|---|")
     checking = ["--place", given.place, *(["--local-cloud"] if given.local_cloud else [])]
     return max(benchmark(file, given.environment, given.place.rstrip("/"), checking) for file in profiles)

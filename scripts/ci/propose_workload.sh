@@ -10,7 +10,7 @@ shopt -s nullglob
 for diff in "$folder"/*.diff; do
   name=$(basename "$diff" .diff)
   branch=loadproof/traffic-$name
-  if [ "$(git apply --numstat "$diff" | cut -f3 | grep -cv '^deploy_profiles/[A-Za-z0-9._/-]*\.yaml$')" != 0 ]; then
+  if [ "$(git apply --numstat "$diff" | cut -f3 | grep -Ecv '^deploy_profiles/[A-Za-z0-9._/-]*\.ya?ml$')" != 0 ]; then
     echo "$diff: touches more than profiles; not proposed" >&2
     exit 1
   fi
@@ -24,7 +24,7 @@ for diff in "$folder"/*.diff; do
   {
     echo "Traffic is no more what this profile was proven with. The figures are predicted; benchmark it to settle them:"
     echo
-    echo "    loadproof bench ${profile%.yaml}"
+    echo "    loadproof bench ${profile%.*}"
     echo
     sed 's/^/    /' "$folder/$name.txt"
     if [ -s "$folder/$name.plan" ]; then

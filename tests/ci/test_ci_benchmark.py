@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parents[2] / "scripts" / "ci" / "benchmark_environment.py"
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "scripts" / "ci" / "benchmark_environment.py"
 # Answers as `loadproof` does, by the exit codes in answers.json: "evidence check chat", "bench chat", …
 STAND_IN = """\
 #!{python}
@@ -31,15 +32,18 @@ sys.exit(answer)
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Environment prod with the profiles chat and search."""
+    """Environment prod with the profiles chat and search, one of them .yml, and a calibration beside them."""
     folder = tmp_path / "deploy_profiles" / "prod"
     folder.mkdir(parents=True)
-    for name in ("environment", "chat", "search"):
-        (folder / f"{name}.yaml").write_text("", encoding="utf-8")
+    for name in ("environment.yaml", "chat.yaml", "search.yml", "chat.calibration.yaml"):
+        (folder / name).write_text("", encoding="utf-8")
     program = tmp_path / ".venv" / "bin" / "loadproof"
     program.parent.mkdir(parents=True)
     program.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
     program.chmod(0o755)
+    python = program.with_name("python")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
     return tmp_path
 
 
@@ -102,3 +106,13 @@ def test_a_run_that_was_not_kept_fails_the_job(checkout: Path) -> None:
     code, _, summary = run(checkout, {"evidence check chat": 1, "bench chat": [0, "PASS"], "evidence add chat": 2})
     assert code == 2
     assert "| chat | **PASS** | **not kept** |" in summary
+
+
+def test_an_environment_that_is_none_is_bad_input(checkout: Path) -> None:
+    """Nothing is asked of loadproof."""
+    (checkout / "deploy_profiles" / "prod").rename(checkout / "deploy_profiles" / "elsewhere")
+    command = [sys.executable, str(PROGRAM), "prod", "s3://kept/evidence"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "no environment `prod` in deploy_profiles; known: elsewhere" in done.stderr
+    assert not (checkout / "asked").exists()

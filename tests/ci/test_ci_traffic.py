@@ -95,3 +95,13 @@ def test_what_touches_more_than_profiles_is_not_proposed(checkout: Path) -> None
 def test_nothing_moved_is_nothing_to_propose(checkout: Path) -> None:
     (checkout.parent / "moved").mkdir()
     assert proposed(checkout, checkout.parent / "moved").returncode == 0
+
+
+def test_a_profile_that_ends_in_yml_is_proposed_too(checkout: Path) -> None:
+    """Under its name, as bench takes it."""
+    other = PROFILE.replace(".yaml", ".yml")
+    git(checkout, "mv", PROFILE, other)
+    git(checkout, "commit", "--quiet", "--message", "renamed")
+    done = proposed(checkout, moved(checkout, other, 200))
+    assert done.returncode == 0, done.stderr
+    assert "    loadproof bench prod/llama\n" in (checkout.parent / "body.md").read_text()

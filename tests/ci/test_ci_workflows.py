@@ -194,3 +194,19 @@ def test_a_gitlab_component_installs_without_the_identity() -> None:
     """What packages run while they are installed never has the token in its environment."""
     text = (ROOT / "templates" / "environment.yml").read_text(encoding="utf-8")
     assert "env -u LOADPROOF_ID_TOKEN make setup" in text and text.count("make setup") == 1
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED, ACTION, *COMPONENTS, GITLAB], ids=shown)
+def test_nothing_is_kept_between_runs_that_is_installed_unchecked(file: Path) -> None:
+    """npm holds what it kept to the lock's hash; uv does not, and a stranger's job may have written it."""
+    text = file.read_text(encoding="utf-8")
+    kept = re.findall(r"^ +(?:path|paths|- path): *(?:\[(.*cache.*)\]|(.*cache.*))$", text, re.MULTILINE)
+    assert [one or other for one, other in kept if not (one or other).rstrip("/").endswith("npm/_cacache")] == []
+    assert len(kept) == len(re.findall(r"uses: actions/cache|^ +cache:", text, re.MULTILINE))
+    assert not kept or re.search(r"UV_NO_CACHE(?:: \"|=)1", text)
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED, ACTION, *COMPONENTS, GITLAB], ids=shown)
+def test_no_pipeline_has_a_list_of_profiles_of_its_own(file: Path) -> None:
+    """A calibration beside a profile is none, and one may end in .yml: stacks.ci.profiles knows."""
+    assert not re.search(r"\*\.ya?ml", file.read_text(encoding="utf-8"))
