@@ -13,7 +13,7 @@ from itertools import zip_longest
 import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from review_samples import HOSTILE, comment_only, empty, hostile, long, only_good, ordinary, with_text
@@ -59,6 +59,7 @@ FRAGMENTS = (
     *(
         "https://e.example",
         "www.e.example",
+        "WWW",
         "HTTP://e.example",
         "ftp://e.example",
         "x+y://e",
@@ -160,6 +161,7 @@ def test_no_element_arises_from_what_a_profile_holds(harmless: dict[str, list[st
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(FOREIGN)
+@example("WWW")
 def test_nobody_is_mentioned_and_nothing_referred_to(text: str) -> None:
     """Hosts look through text outside of code once it is rendered: no escape of Markdown is left there to help."""
     shown = "".join(Seen(as_github_shows(comment(text))).outside_code)

@@ -25,7 +25,7 @@ _RECOGNISED: Final = re.compile(
     r"|(?:[#!&%~^](?=[\w\"]))"  # issues, requests, labels, milestones, epics
     r"|(?:\b(?:GH|GHSA|CVE)-(?=\w))"
     r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
-    r"|(?:www(?=\.))"
+    r"|(?:www(?=\.|\Z))"  # a sentence of ours may end with it
     r"|(?:(?<!s3):(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
     r"|(?:(?:mailto|xmpp):)",
     re.IGNORECASE,
