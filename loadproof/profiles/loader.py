@@ -196,7 +196,8 @@ def _file_named_after(part: Profile, file: Path, tree: Node, problems: Problems)
 def _files_are_there(part: Profile, file: Path, tree: Node, problems: Problems) -> None:
     """LP289: what the benchmark reads beside the profile. A warning: a large file may be kept elsewhere on purpose."""
     for path, name in named_files(part):
-        if not os.path.isfile(file.parent / name):  # noqa: PTH113 (never raises)
+        there = os.path.exists if path[-1] == "trace" else os.path.isfile  # neither raises; a trace may be a folder
+        if not there(file.parent / name):
             found = f"`{name}` is no file beside {file.name}"
             mark = place_of(tree, path)
             problems.add(mark, "LP289", path, found, "write the path of one, relative to the profile", "warning")

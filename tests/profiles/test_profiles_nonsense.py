@@ -226,6 +226,14 @@ def test_a_step_pauses_for_a_day_at_most(tmp_path: Path, name: str) -> None:
     assert "LP343" not in codes(tmp_path, workload=workload(86_400))
 
 
+def test_a_trace_may_be_a_folder_and_prompts_a_file_alone(tmp_path: Path) -> None:
+    (tmp_path / "day.json").mkdir()
+    trace = {"process": "trace", "trace": "day.json"}
+    assert "LP289" not in codes(tmp_path, workload__arrivals=trace)
+    assert "LP289" in codes(tmp_path, workload__dataset="day.json")
+    assert "LP289" in codes(tmp_path, workload__arrivals={**trace, "trace": "night.json"})
+
+
 def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
     """An ml.g6e.2xlarge costs some two dollars an hour: 300 of them half a million a month, or nearly."""
     many: dict[str, Any] = {
