@@ -26,6 +26,7 @@ SECOND_ENVIRONMENT: Final = "environment.yml"  # which an app takes for a profil
 OF_ENVIRONMENT: Final = "environment"  # the pair of what belongs to no one profile; no file of that name is a profile
 MOST_NAMED: Final = 100  # files that a profile is made of: its parents, its data, and what those name
 MOST_YAML_BYTES: Final = 16 * 2**20  # of both sides, each content once: in them names are looked for
+MOST_TEXTS: Final = 1_000_000  # that are held against a side's names, in all
 _PATH: Final = re.compile(r"[^/\0][^\0]*")  # an absolute one is refused by the checks
 
 
@@ -62,7 +63,8 @@ class Reader:
         self._room_bytes = MOST_YAML_BYTES
         self._known: set[str] = set()  # paths of the trees before
         # Of the tree whose places are looked for: what each path names, what in a content may be names, and their ends.
-        self._targets: dict[str, frozenset[str] | None] = {}
+        self._targets: dict[tuple[str, str], frozenset[str] | None] = {}
+        self._room_texts = MOST_TEXTS
         self._likely_by_id: dict[str, tuple[str, ...]] = {}
         self._last_parts: set[str] = set()  # names of files and folders
         self._ordered: list[str] = []
@@ -74,14 +76,15 @@ class Reader:
         self._ordered = sorted(tree.ids)
         self._last_parts = {"", ".", "..", *(part for path in tree.ids for part in path.split("/"))}
         profiles = [file for place, file in files.items() if not place.of_environment]
-        profiles.sort(key=lambda file: file not in self._known)  # new ones take no room from others
+        new = {file for file in files.values() if file not in self._known}
+        profiles.sort(key=lambda file: file in new)  # new ones take no room from others
         self._read(tree, profiles)
         self._known |= tree.ids.keys()
         through_folders = _has_links_to_folders(tree)
         everything: str | None = None
-        found = {}
+        found: dict[Place, FoundPlace] = {}
         peopled = {place.environment_name for place in files if not place.of_environment}
-        for place, file in files.items():
+        for place, file in sorted(files.items(), key=lambda row: row[1] in new):
             folder = f"{PROFILES}/{place.environment_name}"
             own = (f"{folder}/{ENVIRONMENT}", file)
             made_of = self._made_of(tree, *own)
@@ -107,18 +110,20 @@ class Reader:
             if path not in tree.ids:
                 continue
             seen.add(path)
-            if path not in self._targets:
-                self._targets[path] = self._named(tree, path)
-            targets = self._targets[path]
-            if targets is None:
-                return None
-            waiting |= targets - seen
+            # A parent says what it extends from where it stands, and data from where the profile does.
+            for folder in {posixpath.dirname(path), posixpath.dirname(file)}:
+                if (path, folder) not in self._targets:
+                    self._targets[path, folder] = self._named(tree, path, folder)
+                targets = self._targets[path, folder]
+                if targets is None:
+                    return None
+                waiting |= targets - seen
             if len(seen) + len(waiting) > MOST_NAMED:
                 return None
         return tuple(sorted(seen))
 
-    def _named(self, tree: Tree, path: str) -> frozenset[str] | None:
-        """Files of the tree that a YAML file names, relative to itself, in whatever field; None where nobody looked."""
+    def _named(self, tree: Tree, path: str, folder: str) -> frozenset[str] | None:
+        """Files of the tree that a YAML file names, from a folder, in whatever field; None where nobody looked."""
         if not path.endswith((".yaml", ".yml")):
             return frozenset()
         content = tree.ids[path]
@@ -126,17 +131,18 @@ class Reader:
             self._read(tree, [path])
         if content not in self._named_by_id:
             return None
+        through = tree.submodules | tree.source.links
         if content not in self._likely_by_id:  # a file may hold thousands of texts, and few are names
             likely = (
-                one
-                for one in self._named_by_id[content]
-                if tree.submodules or one.rpartition("/")[2] in self._last_parts
+                one for one in self._named_by_id[content] if through or one.rpartition("/")[2] in self._last_parts
             )
             self._likely_by_id[content] = tuple(likely)
-        folder = posixpath.dirname(path)
+        self._room_texts -= len(self._likely_by_id[content])
+        if self._room_texts < 0:
+            return None
         targets = {posixpath.normpath(posixpath.join(folder, text)) for text in self._likely_by_id[content]}
-        if tree.submodules:  # what a name leads to below one changes with it
-            targets |= {part for target in targets for part in _folders_of(target) if part in tree.submodules}
+        if through:  # what a name leads to below one changes with it
+            targets |= {part for target in targets for part in folders_of(target) if part in through}
         found = {target for target in targets if target in tree.ids and target != path}
         for target in targets:
             if len(found) > MOST_NAMED:  # nobody follows it
@@ -163,7 +169,7 @@ class Reader:
             self._named_by_id[tree.ids[path]] = (os.fsdecode(content),) if linked else texts_of(content)
 
 
-def _folders_of(path: str) -> Iterator[str]:
+def folders_of(path: str) -> Iterator[str]:
     """From the nearest up; of a path that is none of a file's, none."""
     if len(path) > LONGEST_PATH:
         return

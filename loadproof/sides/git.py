@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ LINK, SUBMODULE = "120000", "160000"
 MOST_ANSWER_BYTES: Final = 64 * 2**20  # of names: some 600,000 files; a tree of trees can list without an end
 MOST_BLOB_BYTES: Final = 16 * 2**20  # of one file, which a small push can make as large as it likes
 PATIENCE_S: Final = 120.0  # for one answer that is no blob
+PATIENCE_FOR_NAMES_S: Final = 20.0  # of a commit: 300,000 take a second, and trees of trees no end
 OVERSIZED: Final = b"too large for a review\n"  # what stands in place of a larger blob
 # Programs that a repository's configuration, or attributes which a push brings, would have git start.
 _STARTS_NOTHING: Final = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull), ("diff.external", ""))
@@ -201,8 +203,10 @@ class Repository:
             ) as process,
         ):
             assert process.stdout is not None
-            watch = threading.Timer(PATIENCE_S, process.kill)
+            patience_s = PATIENCE_FOR_NAMES_S if arguments[0] == "ls-tree" else PATIENCE_S
+            watch = threading.Timer(patience_s, process.kill)
             watch.start()
+            began_s = time.monotonic()
             try:
                 said = process.stdout.read(MOST_ANSWER_BYTES + 1)
                 if len(said) > MOST_ANSWER_BYTES:
@@ -212,6 +216,11 @@ class Repository:
                         "no more of one side: name the project's folder, or take the files away that made it so many"
                     )
                 code = process.wait()
+                if code < 0 and time.monotonic() - began_s >= patience_s:
+                    raise InputError(
+                        f"git {arguments[0]}: no end within {patience_s:g} s; name the project's folder, or take the "
+                        "folders away that made it so long"
+                    )
             finally:
                 watch.cancel()
             words.seek(0)

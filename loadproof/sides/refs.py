@@ -47,6 +47,15 @@ def find_trees(base: str, head: str | None, *, direct: bool) -> tuple[Tree, Tree
     )
 
 
+def named_base(base: str, before: Tree) -> Tree:
+    """BASE as it was named, where `before` is where HEAD left it."""
+    repository = _repository(base, base)
+    given = _given(base, "BASE", repository)
+    if repository is None or isinstance(given, str) or given.commit is None:
+        return before
+    return _tree(given, _label(given), repository, before.folder.rstrip("/"))
+
+
 def _repository(base: str, head: str | None) -> Repository | None:
     """None where both are folders and nothing else; then git is not asked at all."""
     if _is_folder_name(base) and head is not None and _is_folder_name(head):

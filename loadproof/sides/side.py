@@ -30,6 +30,7 @@ from loadproof.sides.affected import (
     SIGNERS,
     FoundPlace,
     Place,
+    folders_of,
 )
 from loadproof.sides.git import MOST_BLOB_BYTES, OVERSIZED
 from loadproof.sides.tree import PROFILES, Tree, digest_of, readable_name
@@ -199,10 +200,11 @@ class UnfinishedSide:
         folder = posixpath.dirname(self.found[place].file)
         named = [name for _, name in named_files(profile)] if profile is not None and not place.of_environment else []
         wanted = [SIGNERS] if place.of_environment else [posixpath.normpath(f"{folder}/{name}") for name in named]
+        by_way = {part for one in wanted for part in folders_of(one) if part in self.tree.ids}  # a link, a submodule
         return {
             readable_name(self.tree.folder + path): self.tree.ids[path]
-            for path in made_of
-            if any(path == one or path.startswith(f"{one}/") for one in wanted)
+            for path in {*made_of, *by_way}
+            if path in by_way or any(path == one or path.startswith(f"{one}/") for one in wanted)
         }
 
     def _context_of(self, name: str, text: bytes) -> dict[str, object]:

@@ -76,7 +76,8 @@ class Tree:
     code_id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        code = tuple(sorted(_code_of(self.ids)))
+        committed = isinstance(self.source, CommitSource)  # what Python compiled is code there as any other
+        code = tuple(sorted(path for path in _code_of(self.ids) if committed or not path.endswith(".pyc")))
         object.__setattr__(self, "code", code)
         object.__setattr__(self, "code_id", digest_of((path, self.ids[path]) for path in code))
 
@@ -288,8 +289,6 @@ def _code_of(paths: Iterable[str]) -> set[str]:
 
 def _may_be_read(path: str) -> bool:
     top, slash, _ = path.partition("/")
-    if path.endswith(".pyc"):
-        return False
     if slash:
         return top not in _NO_CODE and not top.startswith(".")
     return not path.endswith(".md") and not path.startswith(".git")

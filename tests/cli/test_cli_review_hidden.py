@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from review_repository import PROFILE, Project, names
 
+from loadproof.errors import InputError
 from loadproof.review.assemble import review
+from loadproof.sides import affected, git
 from loadproof.sides.pairs import Sides
+from loadproof.sides.refs import find_trees, named_base
 
 BASE = {**PROFILE, "endpoint": {**PROFILE["endpoint"], "max_instances": 4}}
 
@@ -165,3 +169,95 @@ def test_what_stands_in_for_a_commit_here_is_not_what_was_pushed(project: Projec
     project.commit()
     project.git("replace", project.git("rev-parse", "HEAD^{tree}"), project.git("rev-parse", "HEAD^^{tree}"))
     assert names(project.sides("HEAD^", "HEAD")) == ["dev/chat"]
+
+
+def test_data_that_a_parent_names_lies_beside_the_profile(project: Project) -> None:
+    project.write("deploy_profiles/base/p.yaml", "workload: {input_tokens: 256, output_tokens: 64, dataset: d.jsonl}\n")
+    file = project.profile("dev/chat", extends="../base/p.yaml")
+    file.write_text(file.read_text().replace("workload:\n  input_tokens: 256\n  output_tokens: 64\n", ""))
+    project.write("deploy_profiles/dev/d.jsonl", '{"prompt": "a"}\n')
+    project.commit()
+    project.write("deploy_profiles/dev/d.jsonl", '{"prompt": "b"}\n')
+    project.commit()
+    assert ("chat", "LR067", "warning") in codes(project.sides("HEAD^", "HEAD"))
+
+
+def test_data_behind_a_link_is_told(project: Project) -> None:
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": "link/d.jsonl"})
+    (project.root / "deploy_profiles/dev/link").symlink_to("../data")
+    project.write("deploy_profiles/data/d.jsonl", '{"prompt": "a"}\n')
+    project.commit()
+    project.write("deploy_profiles/data/d.jsonl", '{"prompt": "b"}\n')
+    project.commit()
+    assert ("chat", "LR067", "warning") in codes(project.sides("HEAD^", "HEAD"))
+
+
+def test_data_in_another_repository_is_told(project: Project, tmp_path: Path) -> None:
+    _, first, second = other_repository(tmp_path / "other")
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": "../data/d.jsonl"})
+    project.commit()
+    at_commit(project, "deploy_profiles/data", first)
+    at_commit(project, "deploy_profiles/data", second)
+    assert ("chat", "LR067", "warning") in codes(project.sides("HEAD^", "HEAD"))
+
+
+def test_a_part_behind_a_link_beside_the_profiles(project: Project) -> None:
+    (project.root / "benchmarks").symlink_to("tests/bench")
+    project.profile("dev/chat", workload={"extends": "../../benchmarks/rag.yaml"})
+    project.write("tests/bench/rag.yaml", "input_tokens: 256\noutput_tokens: 64\n")
+    project.commit()
+    project.write("tests/bench/rag.yaml", "input_tokens: 256\noutput_tokens: 640\n")
+    project.commit()
+    assert names(project.sides("HEAD^", "HEAD")) == ["dev/chat"]
+
+
+@pytest.mark.parametrize("path", ["aws_cdk.pyc", "stacks/__pycache__/queue.cpython-311.pyc"])
+def test_what_was_compiled_and_pushed_is_code(project: Project, path: str) -> None:
+    """Python runs it in the place of a library's or of a file's own."""
+    project.write(path, "evil")
+    project.commit()
+    assert project.sides("HEAD^", "HEAD", trust="base").not_run == (path,)
+
+
+def test_who_left_the_base_before_its_signers_is_held_to_them(project: Project) -> None:
+    """The list is that of BASE as it is named, not of the commit that a stranger chose to begin from."""
+    project.git("checkout", "-q", "-b", "old")
+    project.profile("dev/chat", **BASE)
+    project.commit()
+    project.git("checkout", "-q", "main")
+    project.write("deploy_profiles/signers.yaml", "people: []\n")
+    project.commit()
+    before, _, _ = find_trees("main", "old", direct=False)
+    assert "deploy_profiles/signers.yaml" not in before.ids
+    assert "deploy_profiles/signers.yaml" in named_base("main", before).ids
+
+
+def test_texts_that_are_held_against_names_are_bounded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One content under many names is read once, and held against the names from each folder anew."""
+    monkeypatch.setattr(affected, "MOST_TEXTS", 200)
+    (project.root / "deploy_profiles/dev/here").symlink_to("../dev")  # whatever a text says may be a way
+    for at in range(40):
+        project.write(f"deploy_profiles/dev/a{at}.yaml", "x: [" + ", ".join(f"{k}/" for k in range(50)) + "]\n")
+    project.profile("dev/chat", **BASE)
+    project.commit()
+    before, after, _ = find_trees("HEAD^", "HEAD", direct=False)
+    reader = affected.Reader()
+    reader.places(before)
+    found = reader.places(after)
+    assert not found[affected.Place("dev", "chat")].unfollowed
+    assert found[affected.Place("dev", "a39")].unfollowed
+
+
+def test_names_without_an_end_are_given_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees of trees of nothing: git lists no name, and is at it for hours."""
+    tree = project.git("mktree")
+    for _ in range(12):
+        rows = "".join(f"040000 tree {tree}\t{at}\n" for at in range(10))
+        made = subprocess.run(
+            ["git", "mktree"], cwd=project.root, input=rows, capture_output=True, text=True, check=True
+        )
+        tree = made.stdout.strip()
+    commit = project.git("commit-tree", tree, "-p", "HEAD", "-m", "endless")
+    monkeypatch.setattr(git, "PATIENCE_FOR_NAMES_S", 0.5)
+    with pytest.raises(InputError, match=r"git ls-tree: no end within 0\.5 s"):
+        project.sides("main", commit)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from loadproof.bench.evidence.store import Row, StoredRun, part_of
@@ -117,17 +118,34 @@ def _other_content(run: StoredRun, profile: Profile, file: Path) -> Measured:
     unknown: list[str] = []
     for field, name in _files_of(profile):
         digest, place = digests.get(field), f"{field} {name}"
+        if field == "workload.dataset" and part_of(run.plan, "spec", "workload").get("dataset", name) is None:
+            differs.append(f"{place}: the run sent no dataset")
+            continue
         if digest is None:
             told = unknown if field == "workload.dataset" else differs
             told.append(f"{place}: the run does not say what was in it")
             continue
-        now = digest_of(file.parent / name)
+        now = _remembered(file.parent / name)
         if now is None:
             unknown.append(f"{place}: cannot be read, so whether it changed is not known")
         elif digest != now:
             # No digest is shown: a review reads what a stranger's profile names.
             differs.append(f"{place}: its content changed since the run")
     return Measured(tuple(differs), tuple(unknown))
+
+
+def _remembered(path: Path) -> str | None:
+    """Of many runs of one profile the same files are asked."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return _digest_at(path, facts.st_mtime_ns, facts.st_size) if path.is_file() else digest_of(path)
+
+
+@lru_cache(maxsize=256)
+def _digest_at(path: Path, mtime_ns: int, size: int) -> str | None:
+    return digest_of(path)
 
 
 def _files_of(profile: Profile) -> list[tuple[str, str]]:

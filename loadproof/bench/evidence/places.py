@@ -59,12 +59,14 @@ class FolderPlace:
                 folders.clear()
             folders[:] = sorted(one for one in folders if not one.startswith("."))
             if PLAN in files:
-                found[below.as_posix()] = {one: (here / one).stat().st_size for one in sorted(files)}
+                plain = [one for one in sorted(files) if _is_plain(here / one)]
+                found[below.as_posix()] = {one: (here / one).stat().st_size for one in plain}
         return found
 
     def read(self, run: str, file: str) -> bytes | None:
+        path = self.folder / run / file
         try:
-            return (self.folder / run / file).read_bytes()
+            return path.read_bytes() if _is_plain(path) else None
         except FileNotFoundError:
             return None
 
@@ -82,6 +84,11 @@ class FolderPlace:
         finally:
             Path(part).unlink()
         return True
+
+
+def _is_plain(path: Path) -> bool:
+    """A file and no link: what one leads to may have no end, and is no part of a run."""
+    return path.is_file() and not path.is_symlink()
 
 
 def places_of(places: Iterable[str | Path], *, must_exist: bool = True) -> tuple[Place, ...]:

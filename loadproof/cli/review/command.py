@@ -27,7 +27,7 @@ from loadproof.review.verdict import verdict_of
 from loadproof.sides.cache import Cache, cache_folder
 from loadproof.sides.deadline import OF_A_STRANGER_S, REVIEWED, Deadline
 from loadproof.sides.pairs import Choice, Trust, find_sides
-from loadproof.sides.refs import find_trees
+from loadproof.sides.refs import find_trees, named_base
 from loadproof.untrusted import with_escapes
 
 _HTTPS: Final = re.compile(r"https://[\w./?=&%:~+-]+")
@@ -164,7 +164,8 @@ def _made(
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
         sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust, deadline)
-        runs = runs_for(before, after, sides.pairs, evidence, work, say) if sides.pairs or evidence else ()
+        wanted = sides.pairs or evidence
+        runs = runs_for(named_base(base, before), after, sides.pairs, evidence, work, say) if wanted else ()
     made = assembled(
         before.label,
         after.label,

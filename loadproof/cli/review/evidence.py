@@ -41,7 +41,7 @@ def runs_for(
     """Runs of `places`; without any, those in `evidence/` and `runs/` of HEAD's side. Raises InputError.
 
     A run of just what the head has, and judged by less than that asks, is left out: it proves nothing of it. Whose
-    signatures count stands in BASE: a change cannot list its own author.
+    signatures count stands in `base`, as it was named: a change cannot list its own author, nor choose an older list.
     """
     of_head = _of_head(head, pairs, work / HEAD)
     reading = Reading(_judge(of_head), _signed(signers_in(base), pairs, of_head))
@@ -85,6 +85,7 @@ def _signed(signers: Signers | None, pairs: Sequence[Pair], of_head: Profiles) -
     """Each run with its standing. A profile takes the gate's word alone where either side says so, and a run that
     measured something else than the head deploys proves nothing of it."""
     asking: dict[tuple[str, str], list[Profile]] = {}
+    refused = _refused(pairs)
     for pair in pairs:
         sides = [side.profile for side in (pair.before, pair.after) if side is not None and side.profile is not None]
         asking[pair.environment_name, pair.name] = sides
@@ -93,8 +94,8 @@ def _signed(signers: Signers | None, pairs: Sequence[Pair], of_head: Profiles) -
         found, standing = measured_run(run), standing_of(run, signers)
         sides = asking.get((found.environment_name or "", found.profile_name), [])
         known = standing.by != "claimed" or (signers is None and not standing.broken)
-        proven = known and all(proves(standing, profile, signers) for profile in sides)
         key = _key(run)
+        proven = known and key not in refused and all(proves(standing, profile, signers) for profile in sides)
         elsewhere = measured_by(run, *of_head[key]).differs if key in of_head else ()
         found = replace(found, signed_by=standing.by, signer=standing.signer)
         return replace(found, proves=proven and not elsewhere, elsewhere=elsewhere if proven else ())
@@ -110,8 +111,16 @@ def _of_head(head: Tree, pairs: Sequence[Pair], root: Path) -> Profiles:
             root / side.file.removeprefix(head.folder),
         )
         for pair in pairs
-        if (side := pair.after) is not None and side.profile is not None
+        if (side := pair.after) is not None and side.profile is not None and not side.refusal
     }
+
+
+def _refused(pairs: Sequence[Pair]) -> frozenset[tuple[str, str, str]]:
+    """Heads that are not read further: of their files nothing is asked, and no run proves them."""
+    sides = ((pair, pair.after) for pair in pairs if pair.after is not None and pair.after.refusal)
+    return frozenset(
+        (pair.environment_name, pair.name, profile_hash(side.profile)) for pair, side in sides if side.profile
+    )
 
 
 def _key(run: StoredRun) -> tuple[str, str, str]:
