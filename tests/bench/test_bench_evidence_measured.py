@@ -156,6 +156,14 @@ def test_of_prompts_without_a_digest_nothing_is_known(tmp_path: Path, chat: Path
     assert found.holds and "workload.dataset p.jsonl: the run does not say what was in it" in found.notes
 
 
+def test_a_run_that_sent_no_prompts_of_the_profiles_proves_nothing(tmp_path: Path, chat: Path) -> None:
+    """By `bench --workload`, whose lengths may be the same."""
+    with_dataset(tmp_path / "other", chat)
+    workload = replace(workload_of(load_profile(chat), chat.parent), dataset=None, dataset_sha256=None)
+    run_of_profile(tmp_path / "runs" / "a", chat, created=NOW, workload=workload)
+    assert "workload.dataset p.jsonl: the run sent no dataset" in proof(chat, tmp_path / "runs").problems
+
+
 PLAIN = "workload: {input_tokens: 10, output_tokens: 2}"
 LEVELS = "benchmark: {concurrency: [4], requests_per_level: 80, warmup_requests: 1, seed: 5}"
 TRACED = "workload: {input_tokens: 10, output_tokens: 2, arrivals: {process: trace, trace: t.csv}}"

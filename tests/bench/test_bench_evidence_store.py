@@ -358,3 +358,14 @@ def test_the_plan_alone_holds_the_profile(run: Path) -> None:
     assert held["document"]["name"] == "chat" and "ml.g6e.2xlarge" in CHAT
     for file in ("summary.json", "evidence.json"):
         assert orjson.loads((run / file).read_bytes())["profile"].keys() == {"name", "file", "sha256", "environment"}
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/nonexistent", "plan.json"])
+def test_a_link_is_no_file_of_a_run(tmp_path: Path, target: str) -> None:
+    """What it leads to may have no end."""
+    run = tmp_path / "evidence" / "dev" / "chat" / "a"
+    run.mkdir(parents=True)
+    (run / "plan.json").symlink_to(target)
+    place = FolderPlace(tmp_path / "evidence")
+    assert place.runs() == {}
+    assert place.read("dev/chat/a", "plan.json") is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from review_repository import PROFILE, Project, names
 
+from loadproof.cli.review.evidence import _of_head, _refused
 from loadproof.errors import InputError
 from loadproof.review.assemble import review
 from loadproof.sides import affected, git
@@ -261,3 +262,13 @@ def test_names_without_an_end_are_given_up(project: Project, monkeypatch: pytest
     monkeypatch.setattr(git, "PATIENCE_FOR_NAMES_S", 0.5)
     with pytest.raises(InputError, match=r"git ls-tree: no end within 0\.5 s"):
         project.sides("main", commit)
+
+
+def test_of_a_refused_profiles_files_nothing_is_asked(project: Project) -> None:
+    """Whether a guessed digest of one is right would be told by what its evidence is."""
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": "/etc/passwd.json"})
+    project.commit()
+    sides = project.sides("HEAD^", "HEAD", trust="base")
+    _, after, _ = find_trees("HEAD^", "HEAD", direct=False)
+    assert _of_head(after, sides.pairs, project.root) == {}
+    assert {name for _, name, _ in _refused(sides.pairs)} == {"chat"}

@@ -58,8 +58,8 @@ class FolderPlace:
             if len(below.parts) >= _DEEPEST or PLAN in files:
                 folders.clear()
             folders[:] = sorted(one for one in folders if not one.startswith("."))
-            if PLAN in files:
-                plain = [one for one in sorted(files) if _is_plain(here / one)]
+            plain = [one for one in sorted(files) if _is_plain(here / one)] if PLAN in files else []
+            if PLAN in plain:
                 found[below.as_posix()] = {one: (here / one).stat().st_size for one in plain}
         return found
 
