@@ -14,9 +14,9 @@ from loadproof.review.wording import OUTLOOK_MARKS, counted, few, usd
 def brief_of(document: Document) -> Brief:
     """Of all profiles that the change touches. Names and messages are in it as they are: whoever shows it escapes."""
     touched = [profile for profile in document["profiles"] if profile["state"] != "unchanged"]
-    if document["not_run"]:
-        return Brief(_promise(touched), _cost(touched), _not_run(document["not_run"], _sure(touched)), _READ_IT)
     sure = _sure(touched) if document["profiles"] else "nothing that a profile is made of differs"
+    if document["not_run"]:
+        return Brief(_promise(touched), _cost(touched), _not_run(document["not_run"], sure), _READ_IT)
     return Brief(_promise(touched), _cost(touched), sure, _next(touched))
 
 
