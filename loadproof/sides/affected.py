@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,9 @@ from loadproof.profiles.calibrating import is_calibration
 from loadproof.profiles.inheritance import SUFFIXES
 from loadproof.profiles.reader import MOST_BYTES, MOST_DEPTH
 from loadproof.profiles.signers import FILE_NAME
-from loadproof.sides.tree import LONGEST_PATH, PROFILES, Tree, digest_of, readable_name
+from loadproof.sides.links import LONGEST_PATH, paths_below
+from loadproof.sides.names import digest_of, readable_name
+from loadproof.sides.tree import PROFILES, Tree
 
 ENVIRONMENT: Final = "environment.yaml"
 SIGNERS: Final = f"{PROFILES}/{FILE_NAME}"
@@ -147,14 +148,9 @@ class Reader:
         for target in targets:
             if len(found) > MOST_NAMED:  # nobody follows it
                 break
-            if not path.startswith(f"{target}/"):
-                found.update(self._below(target))
+            if not path.startswith(f"{target}/"):  # files of a folder, such as a trace's
+                found.update(paths_below(target, self._ordered, MOST_NAMED + 1))
         return frozenset(found)
-
-    def _below(self, folder: str) -> list[str]:
-        """Files of a folder, such as a trace's; one more than is followed, at most."""
-        start, end = bisect_left(self._ordered, f"{folder}/"), bisect_left(self._ordered, f"{folder}0")
-        return self._ordered[start : min(end, start + MOST_NAMED + 1)]
 
     def _read(self, tree: Tree, paths: list[str]) -> None:
         """One request for all of them: through git, each costs a process."""

@@ -147,11 +147,9 @@ class Repository:
         (line ends, LFS) made of it on the disk.
         """
         ids: dict[str, str | None] = {}
-        for row in self._lines("ls-files", "-s", folder=folder):
-            facts, _, name = row.partition(b"\t")
-            mode, blob, stage = facts.decode().split()
+        for mode, blob, stage, name in self._staged(folder):
             if mode != SUBMODULE:
-                ids[os.fsdecode(name)] = blob if stage == "0" else None
+                ids[name] = blob if stage == "0" else None
         for row in self._lines("ls-files", "-m", "-o", "--exclude-standard", folder=folder):
             ids[os.fsdecode(row)] = None
         for row in self._lines("ls-files", "-d", folder=folder):
@@ -160,9 +158,14 @@ class Repository:
 
     def submodules(self, folder: Path) -> dict[str, str]:
         """Commits of other repositories below `folder`, by the path that each has here."""
-        rows = (row.partition(b"\t") for row in self._lines("ls-files", "-s", folder=folder))
-        found = ((facts.decode().split(), os.fsdecode(name)) for facts, _, name in rows)
-        return {name: commit for (mode, commit, _), name in found if mode == SUBMODULE}
+        return {name: commit for mode, commit, _, name in self._staged(folder) if mode == SUBMODULE}
+
+    def _staged(self, folder: Path) -> Iterator[tuple[str, str, str, str]]:
+        """Mode, id, stage and path of all that git's index has below `folder`."""
+        for row in self._lines("ls-files", "-s", folder=folder):
+            facts, _, name = row.partition(b"\t")
+            mode, one, stage = facts.decode().split()
+            yield mode, one, stage, os.fsdecode(name)
 
     def is_dirty(self, folder: Path) -> bool:
         """True with changes to commit below `folder`, untracked files included."""

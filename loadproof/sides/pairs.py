@@ -15,6 +15,7 @@ from loadproof.review.model import Pair
 from loadproof.sides.affected import Place, Reader, affected
 from loadproof.sides.cache import Cache
 from loadproof.sides.deadline import CHECKED, NONE, REVIEWED, Deadline
+from loadproof.sides.names import readable_name
 from loadproof.sides.programs import App, Programs
 from loadproof.sides.side import UnfinishedSide, environment_place
 from loadproof.sides.synthesis import (
@@ -26,7 +27,7 @@ from loadproof.sides.synthesis import (
     jobs_of,
     split,
 )
-from loadproof.sides.tree import Tree, readable_name
+from loadproof.sides.tree import Tree
 from loadproof.walls.prison import prison_kind
 
 Trust = Literal["base", "head", "unwalled"]  # whose code may run; "unwalled": HEAD's, as the user it runs as

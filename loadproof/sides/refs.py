@@ -8,7 +8,8 @@ from pathlib import Path
 
 from loadproof.errors import InputError
 from loadproof.sides.git import Repository
-from loadproof.sides.tree import PROFILES, Tree, commit_tree, folder_tree, readable_name, working_tree
+from loadproof.sides.names import readable_name
+from loadproof.sides.tree import PROFILES, Tree, commit_tree, folder_tree, working_tree
 
 _SHORT = 10  # hexadecimal digits of a commit that a person reads
 

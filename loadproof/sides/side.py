@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -33,7 +33,8 @@ from loadproof.sides.affected import (
     folders_of,
 )
 from loadproof.sides.git import MOST_BLOB_BYTES, OVERSIZED
-from loadproof.sides.tree import PROFILES, Tree, digest_of, readable_name
+from loadproof.sides.names import digest_of, readable_name
+from loadproof.sides.tree import PROFILES, Tree
 
 _CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
@@ -196,10 +197,8 @@ class UnfinishedSide:
 
     def data(self, place: Place) -> dict[str, str]:
         """Ids of what is read beside a profile, and of whose signatures count in an environment, by file."""
-        made_of, profile = self.found[place].made_of, self.checked[place].profile if place in self.checked else None
-        folder = posixpath.dirname(self.found[place].file)
-        named = [name for _, name in named_files(profile)] if profile is not None and not place.of_environment else []
-        wanted = [SIGNERS] if place.of_environment else [posixpath.normpath(f"{folder}/{name}") for name in named]
+        made_of = self.found[place].made_of
+        wanted = [SIGNERS] if place.of_environment else [file for _, _, file in self._beside(place)]
         by_way = {part for one in wanted for part in folders_of(one) if part in self.tree.ids}  # a link, a submodule
         return {
             readable_name(self.tree.folder + path): self.tree.ids[path]
@@ -236,14 +235,19 @@ class UnfinishedSide:
 
     def _outside(self, place: Place) -> str | None:
         """Why a stranger's profile is not read: it names data that would be this machine's."""
-        profile = self.checked[place].profile if place in self.checked else None
-        if profile is None or self.codebase is self.tree:
+        if self.codebase is self.tree:
             return None
-        folder = posixpath.dirname(self.found[place].file)
-        for path, name in named_files(profile):
-            if posixpath.normpath(posixpath.join(folder, name)).startswith(("/", "..")):
-                return f"{shown_path(path)} names {name}, outside of the project: nothing of that is read; move it here"
+        for field_name, name, file in self._beside(place):
+            if file.startswith(("/", "..")):
+                return f"{field_name} names {name}, outside of the project: nothing of that is read; move it here"
         return None
+
+    def _beside(self, place: Place) -> Iterator[tuple[str, str, str]]:
+        """Data that a profile names: in which field, how, and which file that is from the top."""
+        profile = self.checked[place].profile if place in self.checked else None
+        folder = posixpath.dirname(self.found[place].file)
+        for path, name in named_files(profile) if profile is not None else ():
+            yield shown_path(path), name, posixpath.normpath(posixpath.join(folder, name))
 
     def _relative(self, problem: Problem) -> Problem:
         """Named as in the repository, wherever it was read."""

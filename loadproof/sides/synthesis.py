@@ -16,8 +16,9 @@ from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.profiles.names import stack_name
 from loadproof.scaffold import team_files
 from loadproof.sides.deadline import SYNTHESIZED, Deadline
+from loadproof.sides.names import readable_name
 from loadproof.sides.programs import App, Programs
-from loadproof.sides.tree import ENTRY, PROFILES, readable_name
+from loadproof.sides.tree import ENTRY, PROFILES
 
 MOST_OUTPUT_BYTES: Final = 16 * 2**20  # of one template; CloudFormation takes 1 MB
 MOST_ARTIFACTS: Final = 10_000

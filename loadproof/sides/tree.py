@@ -10,17 +10,18 @@ import errno
 import glob
 import hashlib
 import os
-import posixpath
 import shutil
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from loadproof.errors import InputError
 from loadproof.sides.git import LINK, SUBMODULE, Blob, Repository
+from loadproof.sides.links import make_link, through_links
+from loadproof.sides.names import digest_of, is_plain
 
 PROFILES: Final = "deploy_profiles"
 ENTRY: Final = "app.py"
@@ -28,15 +29,11 @@ _NO_CODE: Final = frozenset(
     {PROFILES, "docs", "tests", "scripts", "evidence", "runs", "site", "node_modules", "cdk.out"}
 )
 _NEVER: Final = frozenset({".git", "__pycache__", "node_modules", "cdk.out"})
-_MOST_HOPS: Final = 8
-MOST_LINKS: Final = 1000  # that are followed
-_MOST_REACHED: Final = 300_000  # files that they lead to
 MOST_FILES: Final = 300_000  # of a commit's project
 MOST_PROFILE_FILES: Final = 20_000  # of it below `deploy_profiles`, where each is laid out
 MOST_SIDE_BYTES: Final = 512 * 2**20  # laid out of one commit
 # Too long, a file in the place of a folder or the other way about, a link to nothing.
 _OF_NAMES: Final = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-LONGEST_PATH, _LONGEST_NAME = 4096, 255  # bytes of a path and of a part of it: Linux's PATH_MAX and NAME_MAX
 
 
 class Source(Protocol):
@@ -76,8 +73,7 @@ class Tree:
     code_id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        committed = isinstance(self.source, CommitSource)  # what Python compiled is code there as any other
-        code = tuple(sorted(path for path in _code_of(self.ids) if committed or not path.endswith(".pyc")))
+        code = tuple(sorted(_code_of(self.ids)))
         object.__setattr__(self, "code", code)
         object.__setattr__(self, "code_id", digest_of((path, self.ids[path]) for path in code))
 
@@ -107,7 +103,7 @@ class Tree:
         left_out = self.source.write((one for one in chosen if one not in links), target)
         for path, content in sorted(self.source.each(links)):
             try:
-                _link(target, path, os.fsdecode(content))
+                make_link(target, path, os.fsdecode(content))
             except ValueError:
                 left_out[path] = "a link to a name with a NUL in it"
             except OSError as error:
@@ -219,7 +215,7 @@ def commit_tree(label: str, repository: Repository, commit: str, folder: str) ->
     blobs = {path: entry for path, entry in plain.items() if entry.mode != SUBMODULE}
     links = frozenset(path for path, blob in blobs.items() if blob.mode == LINK)
     source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
-    ids = _through_links({path: entry.id for path, entry in plain.items()}, source, outside=commit)
+    ids = through_links({path: entry.id for path, entry in plain.items()}, links, source.each, outside=commit)
     return Tree(label, source, ids, _slashed(folder), frozenset(plain.keys() - blobs))
 
 
@@ -228,9 +224,10 @@ def working_tree(label: str, repository: Repository, top: Path, folder: str) -> 
     root = top / folder
     known = repository.working_ids(root)
     chosen = [path for path in known if is_plain(path) and _is_file(root / path)]
-    tree = _folder_tree(label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder))
     submodules = {path: one for path, one in repository.submodules(root).items() if is_plain(path)}
-    return replace(tree, ids={**tree.ids, **submodules}, submodules=frozenset(submodules))
+    return _folder_tree(
+        label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder), submodules
+    )
 
 
 def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
@@ -254,32 +251,21 @@ def _slashed(folder: str) -> str:
     return f"{folder}/" if folder else ""
 
 
-def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algorithm: str, folder: str = "") -> Tree:
-    """Ids of files that count are computed where they are not known."""
+def _folder_tree(
+    label: str,
+    root: Path,
+    known: Mapping[str, str | None],
+    algorithm: str,
+    folder: str = "",
+    submodules: Mapping[str, str] = MappingProxyType({}),
+) -> Tree:
+    """Ids of files that count are computed where they are not known. What Python compiled here is nobody's code."""
     links = frozenset(path for path in known if (root / path).is_symlink())
     source = FolderSource(root, links)
-    counted = {path for path in known if path.startswith(f"{PROFILES}/")} | set(_code_of(known))
-    ids = {path: known[path] or _blob_id(root / path, algorithm) for path in counted}
-    return Tree(label, source, _through_links(ids, source, outside=label), folder)
-
-
-def readable_name(text: str) -> str:
-    """A file's name may be no text at all: what is none is spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def is_plain(path: str) -> bool:
-    """False for a path that leaves its folder, or reaches into git's own: a made-up tree may hold one."""
-    parts = path.split("/")
-    return not path.startswith("/") and all(part not in ("", ".", "..") and part.lower() != ".git" for part in parts)
-
-
-def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
-    """SHA-256 (hexadecimal) over rows of text, told apart whatever they hold."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(b"\0".join(os.fsencode(part) for part in row) + b"\0\0")
-    return digest.hexdigest()
+    code = {path for path in _code_of(known) if not path.endswith(".pyc")}
+    counted = code.union(path for path in known if path.startswith(f"{PROFILES}/"))
+    ids = {path: known[path] or _blob_id(root / path, algorithm) for path in counted} | dict(submodules)
+    return Tree(label, source, through_links(ids, links, source.each, outside=label), folder, frozenset(submodules))
 
 
 def _code_of(paths: Iterable[str]) -> set[str]:
@@ -292,71 +278,6 @@ def _may_be_read(path: str) -> bool:
     if slash:
         return top not in _NO_CODE and not top.startswith(".")
     return not path.endswith(".md") and not path.startswith(".git")
-
-
-def _through_links(ids: dict[str, str], source: Source, outside: str) -> dict[str, str]:
-    """Ids in which a link counts as what it leads to: a file's content, or everything in a folder; `outside` for one
-    that leads out of the project, which nobody follows."""
-    links = sorted(path for path in ids if path in source.links)
-    if not links:
-        return ids
-    ordered = sorted(ids)
-    everything = ("everything", digest_of((path, ids[path]) for path in ordered))
-    leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.each(links[:MOST_LINKS])}
-    found, room = dict(ids), _MOST_REACHED
-    below: dict[str, tuple[str, str]] = {}
-    for path in links:
-        hops, target = _hops(path, leads) if path in leads else ([path], "")
-        if target and target not in below:
-            rows = _below(target, ordered, ids, room)
-            room -= len(rows)
-            below[target] = ("below", digest_of(rows)) if room > 0 else everything
-        # A link that nobody follows may lead to all that there is: whatever changes, it changes.
-        rest = below[target] if target else everything if path not in leads else ("outside", outside)
-        found[path] = digest_of([*((one, ids[one]) for one in hops), rest])
-    return found
-
-
-def _hops(path: str, leads: Mapping[str, str | None]) -> tuple[list[str], str | None]:
-    """The links that one leads through, itself first, and where the last of them leads."""
-    seen = [path]
-    target = leads[path]
-    while target is not None and target in leads and len(seen) < _MOST_HOPS:
-        seen.append(target)
-        target = leads[target]
-    return seen, target
-
-
-def _below(target: str, ordered: Sequence[str], ids: Mapping[str, str], most: int) -> list[tuple[str, str]]:
-    """The file of that path and everything in the folder of that path, `most` at the most."""
-    start, end = bisect_left(ordered, f"{target}/"), bisect_left(ordered, f"{target}0")  # "0" comes after "/"
-    own = [target] if target in ids else []
-    return [(one, ids[one]) for one in (*own, *ordered[start : min(end, start + most)])]
-
-
-def _inside(path: str, target: str) -> str | None:
-    """What a link's target is from the top; None where it leads out."""
-    if target.startswith("/") or len(target) > LONGEST_PATH:
-        return None
-    found = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    return None if found == ".." or found.startswith("../") else found
-
-
-def _link(top: Path, path: str, target: str) -> None:
-    """Make a link that cannot lead out of `top`, whatever other links there are; leave out any other.
-
-    Its own folder is a real one, it climbs first (counted from there) and then only descends.
-    """
-    file = top / path
-    parts = [part for part in target.split("/") if part not in ("", ".")]
-    climbs = parts.count("..")
-    through_link = any((top / Path(*Path(path).parts[:depth])).is_symlink() for depth in range(1, path.count("/") + 2))
-    if _inside(path, target) is None or ".." in parts[climbs:] or through_link or os.path.lexists(file):
-        return
-    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):  # a link could be made, and nothing reads it
-        raise OSError(errno.ENAMETOOLONG, target)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.symlink_to(target)
 
 
 def _why_none_takes(error: OSError) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from loadproof.bench.spec import BenchmarkSpec
+from loadproof.bench.workload.trace_folders import SERVEGEN
 from loadproof.errors import InputError
 
-_OF_A_FOLDER: Final = ("*.json", "chunk-*-trace.csv")  # what trace_folders and a tokenizer's folder are read from
+_OF_A_FOLDER: Final = ("*.json", SERVEGEN)  # what trace_folders and a tokenizer's folder are read from
 
 
 def digests_of(spec: BenchmarkSpec) -> dict[str, str]:

@@ -26,7 +26,7 @@ from loadproof.errors import InputError
 
 _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
-_SERVEGEN: Final = "chunk-*-trace.csv"
+SERVEGEN: Final = "chunk-*-trace.csv"
 _BEGIN_BYTES: Final = 64 * 1024  # of a file: enough to see what it is
 _LONGEST_WINDOW_S: Final = 600.0  # of a client's last one, which no other ends
 
@@ -51,7 +51,7 @@ def is_trace_folder(path: Path) -> bool:
     """A folder that is one trace: of ServeGen's clients, or of agents' conversations, as its first file tells."""
     if not path.is_dir():
         return False
-    if any(path.glob(_SERVEGEN)):
+    if any(path.glob(SERVEGEN)):
         return True
     first = next((one for one in sorted(path.glob("*.json")) if one.is_file()), None)
     if first is None:
@@ -67,11 +67,11 @@ def is_trace_folder(path: Path) -> bool:
 
 def folder_rows(path: Path, most: int) -> list[Recorded]:
     """By time, one more than `most` at most. Raises InputError with every problem (up to 20)."""
-    if path.is_dir() and any(path.glob(_SERVEGEN)):
+    if path.is_dir() and any(path.glob(SERVEGEN)):
         return _drawn_from_clients(path, most)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
-        raise InputError(f"{path}: expected JSON files of agents' conversations, or ServeGen's {_SERVEGEN}")
+        raise InputError(f"{path}: expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}")
     problems, rows = list[str](), list[Recorded]()
     for number, file in enumerate(files):
         rows += _conversation(file, number, problems)
@@ -170,7 +170,7 @@ def _gap_s(chance: Random, rate: float, pattern: str, shape: float) -> float:
 
 def _drawn_from_clients(folder: Path, most: int) -> list[Recorded]:
     problems = list[str]()
-    clients = [_client(file, problems) for file in sorted(folder.glob(_SERVEGEN))]
+    clients = [_client(file, problems) for file in sorted(folder.glob(SERVEGEN))]
     if problems:
         raise InputError("\n".join(problems[:_MOST_PROBLEMS]))
     merged = heapq.merge(*(client.requests() for client in clients), key=lambda row: row.at_s)

@@ -26,8 +26,9 @@ from loadproof.profiles import Profile, profile_hash
 from loadproof.profiles.signers import FILE_NAME, Signers, signers_of
 from loadproof.review.model import MeasuredRun, Pair
 from loadproof.sides.git import OVERSIZED
+from loadproof.sides.names import is_plain
 from loadproof.sides.pairs import HEAD
-from loadproof.sides.tree import PROFILES, CommitSource, Tree, is_plain
+from loadproof.sides.tree import PROFILES, CommitSource, Tree
 
 _MOST_FILES = 4_000  # of evidence, read of one commit
 _MOST_SIDE_BYTES = 12 * 2**20  # of all of them: some 36 times as much in memory, at worst

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import compress
-from operator import not_
 from typing import Final
 
 from loadproof.errors import Severity
@@ -115,22 +113,21 @@ def too_little_reserved(placed: Placed) -> Iterator[Found]:
 )
 def too_short(subject: Subject) -> Iterator[Found]:
     benchmark = subject.profile.benchmark
-    lengths = [
-        (("benchmark", "duration_s"), benchmark.duration_s),
-        (("benchmark", "request_timeout_s"), benchmark.request_timeout_s),
-        *((("benchmark", "phases", at, "duration_s"), one.duration_s) for at, one in enumerate(benchmark.phases)),
-    ]
+    levels: list[tuple[Path, float | None]] = [(("benchmark", "duration_s"), benchmark.duration_s)]
+    ramps: list[tuple[Path, float | None]] = []  # each leads to the next level, and may be short
+    for at, one in enumerate(benchmark.phases):
+        is_ramp = one.from_requests_per_s is not None or one.ramp_s is not None
+        (ramps if is_ramp else levels).append((("benchmark", "phases", at, "duration_s"), one.duration_s))
     for at, one in enumerate(benchmark.phases):
         if one.ramp_s is not None and one.duration_s is not None and one.ramp_s > one.duration_s:
             found = f"a ramp of {one.ramp_s:g} s in a phase of {one.duration_s:g} s never gets to its level"
             yield Found(("benchmark", "phases", at, "ramp_s"), found, "write a part of duration_s", "warning")
-    ramps = [one.from_requests_per_s is not None or one.ramp_s is not None for one in benchmark.phases]
-    for place, seconds in lengths:
+    for place, seconds in *levels, *ramps, (("benchmark", "request_timeout_s"), benchmark.request_timeout_s):
         if seconds is not None and seconds < LEAST_LEVEL_S:
             yield Found(place, f"{seconds:g} s is too short for a measurement", "write seconds, at least 1")
     bounds_ms = subject.profile.objectives.bounds.items()
     answer_s = max((bound_ms for name, bound_ms in bounds_ms if name.startswith("e2e_")), default=0.0) / 1000
-    for place, seconds in lengths[0], *compress(lengths[2:], map(not_, ramps)):  # a ramp leads to the next level
+    for place, seconds in levels:
         if seconds is not None and LEAST_LEVEL_S <= seconds < max(SHORT_LEVEL_S, answer_s):
             late = f"before an answer that is within its bound of {answer_s:g} s"
             found = f"{seconds:g} s end {late if seconds < answer_s else 'where a level has hardly begun'}"
