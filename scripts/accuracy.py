@@ -161,8 +161,8 @@ higher loads measure.
 
 ## On a GPU
 
-No machine with a GPU could be had when this report was made: nothing was measured on one here, and nothing is claimed
-beyond the published tables above.
+[accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on one H100, measured with our own benchmark, with what the planner
+had said before: decoding holds, prompts are far slower in the plan than there. Those levels are in no fit and no figure above.
 """
 
 

@@ -1,0 +1,28 @@
+"""docs/accuracy-gpu.md: a real vLLM on an H100 beside what the planner had said."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+import vllm_gpu  # noqa: E402
+
+
+def test_the_page_is_what_its_figures_make() -> None:
+    content = vllm_gpu.page(vllm_gpu.read("predicted.json"), vllm_gpu.read("measured.json"))
+    assert vllm_gpu.PAGE.read_text(encoding="utf-8") == content, "stale; run scripts/vllm_gpu.py report"
+
+
+def test_a_level_outside_its_range_is_bold() -> None:
+    """2,048 prompt tokens, 64 in flight: 1,037.2 said, 1,986.6 measured: 1037.2 / 1986.6 - 1 = -47.8%."""
+    said, measured = vllm_gpu.read("predicted.json"), vllm_gpu.read("measured.json")
+    assert "| 2,048 | 128 | 64 | 1,987, *1,037* (**-48%**) |" in vllm_gpu.page(said, measured)
+
+
+def test_an_invalid_run_is_named_and_counts_nowhere() -> None:
+    said, measured = vllm_gpu.read("predicted.json"), vllm_gpu.read("measured.json")
+    page = vllm_gpu.page(said, measured)
+    assert "Not in the table: 128 prompt and 512 answer tokens at 256 in flight" in page
+    assert "| 128 | 512 | 256 |" not in page
