@@ -161,8 +161,9 @@ higher loads measure.
 
 ## On a GPU
 
-[accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on one H100, measured with our own benchmark, with what the planner
-had said before: decoding holds, prompts are far slower in the plan than there. Those levels are in no fit and no figure above.
+[accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on one H100, measured with our own benchmark, with what the
+planner had said before: decoding holds, prompts are far slower in the plan than there. Those levels are in no fit and
+in no figure above.
 """
 
 

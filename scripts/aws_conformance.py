@@ -37,6 +37,7 @@ _HOURS: Final = 3.5  # of both types together, with time to start four times; me
 _LONGEST_WAIT_S: Final = 2400.0
 _TRUSTED: Final = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
 _RIGHTS: Final = ["ecr:*Get*", "ecr:BatchCheckLayerAvailability", "logs:*", "cloudwatch:PutMetricData"]
+Json = dict[str, Any]
 Client = Callable[[str], Any]
 
 
@@ -49,9 +50,9 @@ class Step:
 
     name: str
     call: str  # service.operation
-    params: dict[str, Any]
+    params: Json
     gets: Sequence[str] = ()
-    until: tuple[str, dict[str, Any], str, Sequence[str]] | None = None
+    until: tuple[str, Json, str, Sequence[str]] | None = None
     settles: str = ""
 
 
@@ -61,7 +62,7 @@ class Experiment:
 
     name: str
     steps: tuple[Step, ...]
-    removes: Sequence[tuple[str, dict[str, Any]]] = ()
+    removes: Sequence[tuple[str, Json]] = ()
     costs: bool = False
 
 
@@ -92,7 +93,7 @@ class Recorder:
         """Of a server that starts in minutes, where the region has it."""
         return image_uri(container_image("tgi"), self.region)
 
-    def facts(self, experiment: Experiment) -> Iterator[dict[str, Any]]:
+    def facts(self, experiment: Experiment) -> Iterator[Json]:
         """One for each step that settles something; what is made goes when they have been read."""
         done: list[list[Any]] = []
         try:
@@ -111,7 +112,7 @@ class Recorder:
             for removal, params in experiment.removes:
                 self.remove(removal, params)
 
-    def _told(self, step: Step) -> dict[str, Any]:
+    def _told(self, step: Step) -> Json:
         """The answer: an error with its words, or what was asked for and the statuses that came after it."""
         try:
             answer = self._ask(step.call, step.params)
@@ -122,7 +123,7 @@ class Recorder:
         gets = {path: jmespath.search(path, answer) for path in step.gets}
         seen = {"passes": self._passed(step)} if step.until else {}
         written = json.dumps({**({"gets": gets} if gets else {}), **seen}, default=str)
-        answered: dict[str, Any] = json.loads(self._without_names(written))
+        answered: Json = json.loads(self._without_names(written))
         return answered
 
     def _passed(self, step: Step) -> list[str]:
@@ -139,7 +140,7 @@ class Recorder:
                 time.sleep(self.sleep_s)
         return seen
 
-    def remove(self, call: str, params: dict[str, Any]) -> None:
+    def remove(self, call: str, params: Json) -> None:
         """Asked again while something still moves or depends; what is not there is gone."""
         end_s = time.monotonic() + _LONGEST_WAIT_S
         while time.monotonic() < end_s:
@@ -169,12 +170,12 @@ class Recorder:
         with suppress(ClientError):
             iam.delete_role(RoleName=self.run)
 
-    def _ask(self, call: str, params: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, call: str, params: Json) -> Json:
         service, _, operation = call.partition(".")
-        answer: dict[str, Any] = getattr(self.client(service), operation)(**self._filled(params))
+        answer: Json = getattr(self.client(service), operation)(**self._filled(params))
         return answer
 
-    def _filled(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _filled(self, params: Json) -> Json:
         text = json.dumps(params)
         for word, value in (
             ("$name", self.run),
@@ -183,7 +184,7 @@ class Recorder:
             ("$vllm", image_uri(container_image("vllm"), self.region)),
         ):
             text = text.replace(word, value)
-        filled: dict[str, Any] = json.loads(text)
+        filled: Json = json.loads(text)
         return filled
 
     def _without_names(self, text: str) -> str:
@@ -196,7 +197,7 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     session, local = boto3.Session(), bool(options.endpoint_url)
     config = Config(retries={"total_max_attempts": 5, "mode": "standard"})
-    clients: dict[str, Any] = {}
+    clients: Json = {}
 
     def client(service: str) -> Any:
         if service not in clients:
@@ -209,7 +210,7 @@ def main(arguments: list[str]) -> int:
     chosen = [one for one in experiments() if not (options.free and one.costs)]
     recorder = Recorder(client, account, session.region_name or "us-east-1", 0.2 if local else 20.0)
     print(f"run {recorder.run}: {', '.join(one.name for one in chosen)}; {_cost(chosen)}", flush=True)
-    facts: list[dict[str, Any]] = []
+    facts: list[Json] = []
     try:
         recorder.make_role()
         for experiment in chosen:

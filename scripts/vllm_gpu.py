@@ -29,6 +29,10 @@ from typing import Any, Final
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts" / "real_server")]
 
+Json = dict[str, Any]
+Key = tuple[int, int, int]  # prompt tokens, answer tokens, requests in flight
+Foretold = dict[Key, Json]
+Measured = dict[Key, dict[str, float]]
 HOME: Final = REPOSITORY / "scripts" / "real_server" / "gpu"
 PROFILE: Final = HOME / "llama-3-1-8b.yaml"
 PAGE: Final = REPOSITORY / "docs" / "accuracy-gpu.md"
@@ -72,8 +76,9 @@ def write(path: Path, content: object) -> None:
     print(f"written: {path}", flush=True)
 
 
-def read(name: str) -> Any:
-    return json.loads((HOME / name).read_text(encoding="utf-8"))
+def read(name: str) -> Json:
+    content: Json = json.loads((HOME / name).read_text(encoding="utf-8"))
+    return content
 
 
 # ------------------------------------------------------------------------------------------------------ measuring
@@ -82,7 +87,7 @@ def read(name: str) -> Any:
 def measure(out: Path, budget_s: float) -> None:
     """Every level of every load, ROUNDS times or until the time is over; `measured.json` grows as levels end."""
     out.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Any] = {"conditions": conditions(), "levels": []}
+    found: Json = {"conditions": conditions(), "levels": []}
     with tempfile.TemporaryDirectory() as runs, served(out, Path(runs) / "model") as url:
         room = re.search(r"GPU KV cache size: ([\d,]+) tokens", (out / "vllm.log").read_text(errors="replace"))
         found["kv_cache_tokens"] = int(room[1].replace(",", "")) if room else None
@@ -101,7 +106,7 @@ def measure(out: Path, budget_s: float) -> None:
                     (out / "measured.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
-def conditions() -> dict[str, Any]:
+def conditions() -> Json:
     asked = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"]
     gpu = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return {"gpu": gpu, "vllm": version("vllm"), "torch": version("torch"), "cores": os.cpu_count()}
@@ -181,7 +186,7 @@ def served(out: Path, model: Path) -> Iterator[str]:
                 server.kill()
 
 
-def bench(url: str, load: tuple[int, int], concurrency: int, out: Path) -> dict[str, Any]:
+def bench(url: str, load: tuple[int, int], concurrency: int, out: Path) -> Json:
     """One level with `loadproof bench`: its figures, or why it is invalid."""
     from loadproof.bench.imports import read_measured
     from loadproof.errors import InputError
@@ -219,9 +224,9 @@ def reasons_of(out: Path) -> str:
 # ------------------------------------------------------------------------------------------------- what was foretold
 
 
-def predicted() -> dict[str, Any]:
+def predicted() -> Json:
     """What `loadproof plan` says: the cache's room, and of every level means and the range of each."""
-    found: dict[str, Any] = {"levels": []}
+    found: Json = {"levels": []}
     for prompt, answer in LOADS:
         with tempfile.TemporaryDirectory() as folder:
             profile = Path(folder) / PROFILE.name
@@ -244,7 +249,7 @@ def predicted() -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------- the page
 
 
-def page(said: dict[str, Any], found: dict[str, Any]) -> str:
+def page(said: Json, found: Json) -> str:
     """docs/accuracy-gpu.md."""
     measured = medians_of(found["levels"])
     foretold = {(*level["load"], level["concurrency"]): level for level in said["levels"]}
@@ -274,29 +279,29 @@ The KV cache: vLLM found room for {found["kv_cache_tokens"]:,} tokens, the plan 
 """
 
 
-def medians_of(levels: list[dict[str, Any]]) -> dict[tuple[int, int, int], dict[str, float]]:
+def medians_of(levels: list[Json]) -> Measured:
     """(prompt, answer, in flight): the median of its valid runs' means."""
-    runs: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
+    runs: dict[Key, list[Json]] = {}
     for level in levels:
         if "invalid" not in level:
             runs.setdefault((*level["load"], level["concurrency"]), []).append(level)
     return {key: {name: median(mean_of(run, name) for run in ran) for name in KEYS} for key, ran in runs.items()}
 
 
-def mean_of(level: dict[str, Any], name: str) -> float:
+def mean_of(level: Json, name: str) -> float:
     value = level[name]
     return float(value["mean"] if isinstance(value, dict) else value)
 
 
-def errors_of(foretold: Any, measured: Any, keys: list[Any], name: str) -> list[float]:
+def errors_of(foretold: Foretold, measured: Measured, keys: list[Key], name: str) -> list[float]:
     return [foretold[key][name] / measured[key][name] - 1 for key in keys]
 
 
-def inside(level: dict[str, Any], value: float, name: str) -> bool:
+def inside(level: Json, value: float, name: str) -> bool:
     return bool(level["ranges"][name]["low"] <= value <= level["ranges"][name]["high"])
 
 
-def findings(foretold: Any, measured: Any, both: list[Any]) -> str:
+def findings(foretold: Foretold, measured: Measured, both: list[Key]) -> str:
     lines = ["| levels | " + " | ".join(HEADINGS) + " | inside the ranges |", "|---|" + "---|" * (len(HEADINGS) + 1)]
     for prompt, answer in LOADS:
         keys = [key for key in both if key[:2] == (prompt, answer)]
@@ -326,7 +331,7 @@ faster. A plan of a load with long prompts on this generation of servers is too 
 Calibrate with levels of your own ([calibrate.md](calibrate.md))."""
 
 
-def table(foretold: Any, measured: Any, both: list[Any]) -> str:
+def table(foretold: Foretold, measured: Measured, both: list[Key]) -> str:
     lines = ["| prompt | answer | in flight | " + " | ".join(HEADINGS) + " |", "|---|---|---|" + "---|" * len(HEADINGS)]
     for key in both:
         cells = []
@@ -340,12 +345,12 @@ def table(foretold: Any, measured: Any, both: list[Any]) -> str:
     return "\n".join(lines)
 
 
-def rounds_of(levels: list[dict[str, Any]]) -> str:
+def rounds_of(levels: list[Json]) -> str:
     rounds = 1 + max(level["round"] for level in levels)
     return "Each level was measured once." if rounds == 1 else f"Medians of up to {rounds} runs."
 
 
-def invalid_of(levels: list[dict[str, Any]]) -> str:
+def invalid_of(levels: list[Json]) -> str:
     return "".join(
         f"\nNot in the table: {level['load'][0]} prompt and {level['load'][1]} answer tokens at {level['concurrency']}"
         f" in flight,\na run that the client called invalid ({level['invalid']}).\n"
