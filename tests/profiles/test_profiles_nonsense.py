@@ -281,3 +281,59 @@ def test_numbers_that_no_clock_shows_are_refused(schedule: str) -> None:
 )
 def test_what_a_clock_shows_is_well(schedule: str) -> None:
     assert schedule_problem(f"cron({schedule})") is None
+
+
+TRACKED: dict[str, Any] = {"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}
+SEVERAL: dict[str, Any] = {"copies": {"min": 1, "max": 4}, "endpoint__max_instances": 4}
+WHOLE: dict[str, Any] = {"endpoint__instance_type": "ml.p5.48xlarge", "container__settings__tensor_parallel_degree": 8}
+
+
+def pools(*instance_types: str) -> list[dict[str, Any]]:
+    return [{"instance_type": name, "priority": at} for at, name in enumerate(instance_types, start=1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"container__settings__tensor_parallel_degree": 4}, False),
+        # Of the 84.9 GB of an H100 a quarter of 0.78 is 16.6 GB, of 0.77 16.3 GB; the weights are 16.4 GB.
+        ({"container__settings__gpu_memory_utilization": 0.78}, True),
+        ({"container__settings__gpu_memory_utilization": 0.77}, False),
+        # One step reads them in 16.38 GB / 3.35 TB/s = 4.9 ms, and 4 · 4.9 ms are 19.6 ms.
+        ({"objectives": {"at_concurrency": 4, "tpot_p95_ms": 20}}, True),
+        ({"objectives": {"at_concurrency": 4, "tpot_p95_ms": 19}}, False),
+        # A prompt takes 2 · 7.57e9 · 512 / 989e12 = 7.8 ms besides: 4 · 12.7 ms, with 255 more steps 4 · 1.26 s.
+        ({"objectives": {"at_concurrency": 4, "ttft_p95_ms": 51}}, True),
+        ({"objectives": {"at_concurrency": 4, "ttft_p95_ms": 50}}, False),
+        ({"objectives": {"at_concurrency": 4, "e2e_p95_ms": 5100}}, True),
+        ({"objectives": {"at_concurrency": 4, "e2e_p95_ms": 5000}}, False),
+        ({"endpoint": {"instance_pools": pools("ml.p5.48xlarge", "ml.p5en.48xlarge")}}, True),
+        ({"endpoint": {"instance_pools": pools("ml.p5.48xlarge", "ml.g6e.48xlarge")}}, False),  # 11 GB of an L40S
+        ({"model__id": "Qwen/Qwen3-14B"}, False),
+    ],
+)
+def test_a_small_model_on_a_whole_machine(tmp_path: Path, changes: dict[str, Any], told: bool) -> None:
+    assert ("LP370" in codes(tmp_path, **WHOLE | changes)) == told
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.81, True), (0.8, False)])
+def test_a_long_request_is_no_small_model(tmp_path: Path, share: float, told: bool) -> None:
+    """131,072 tokens of 131,072 bytes are 17.18 GB; a quarter of 84.9 GB is 16.98 GB of 0.8, and 17.19 GB of 0.81."""
+    llama = {"model__id": "meta-llama/Llama-3.1-8B-Instruct", "container__settings__max_model_len": 131_072}
+    changes = {**WHOLE, **llama, "container__settings__gpu_memory_utilization": share}
+    assert ("LP370" in codes(tmp_path, **changes)) == told
+
+
+@pytest.mark.parametrize(
+    ("types", "copies", "told"),
+    [
+        (("ml.p5.48xlarge", "ml.p5en.48xlarge"), 3, True),
+        (("ml.p5.48xlarge", "ml.p5en.48xlarge"), 4, False),
+        (("ml.p5.48xlarge", "ml.g6e.2xlarge"), 1, False),  # the larger one where the smaller has no room
+    ],
+)
+def test_pools_of_idle_accelerators(tmp_path: Path, types: tuple[str, ...], copies: int, told: bool) -> None:
+    scaled = {"copies": {"min": 1, "max": copies}, "scaling": {"policies": [TRACKED]}} if copies > 1 else {}
+    changes = {"endpoint": {"instance_pools": pools(*types), "max_instances": copies}, **scaled}
+    assert ("LP358" in codes(tmp_path, **changes)) == told

@@ -125,3 +125,9 @@ def test_derived_consumers_stay_within_the_bound_too(tmp_path: Path, most: int, 
     """Lambda takes no fewer than two consumers, each with its batch: more than the bound is refused for `auto` too."""
     problems = found(tmp_path, bedrock={"max_concurrency": most}, buffer={"batch_size": batch_size})
     assert (("LP298", "error", "buffer.batch_size") in problems) is refused
+
+
+@pytest.mark.parametrize(("units", "told"), [(50, False), (51, True), (300, True)])
+def test_model_units_that_nobody_expects_to_pay_for(tmp_path: Path, units: int, told: bool) -> None:
+    place = ("LP357", "warning", "bedrock.provisioned_throughput.model_units")
+    assert (place in found(tmp_path, bedrock={"provisioned_throughput": {"model_units": units}})) == told

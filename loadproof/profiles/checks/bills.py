@@ -14,6 +14,7 @@ from loadproof.profiles.tree import Path
 from loadproof.usd import usd_per_month
 
 MOST_USD_PER_MONTH: Final = 500_000
+MOST_MODEL_UNITS: Final = 50  # from $14 an hour each on, half a million a month
 SEEN_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _ADDRESS: Final = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 NO_DEVICE: Final = ("", "-1", "none", "void", "NoDevFiles")
@@ -23,11 +24,19 @@ NO_DEVICE: Final = ("", "-1", "none", "void", "NoDevFiles")
     "LP357",
     "Bill that nobody expects",
     reason="Application Auto Scaling and SageMaker bring as many instances as they may, whoever asks: a loop in a "
-    "client is enough. The price is the catalog's, on demand.",
-    mend="Lower endpoint.max_instances to what may be paid for.",
+    "client is enough. The price is the catalog's, on demand. A model unit of Bedrock is billed by the hour, used or "
+    "not; an account has none with a commitment before it asks AWS for them (CreateProvisionedModelThroughput).",
+    mend="Lower endpoint.max_instances, or bedrock.provisioned_throughput.model_units, to what may be paid for.",
     severity="warning",
 )
 def large_bill(subject: Subject) -> Iterator[Found]:
+    if subject.profile.backend == "bedrock":
+        throughput = subject.bedrock.provisioned_throughput
+        if throughput is not None and throughput.model_units > MOST_MODEL_UNITS:
+            found = f"{throughput.model_units:,} model units are billed by the hour, used or not"
+            place = ("bedrock", "provisioned_throughput", "model_units")
+            yield Found(place, found, "write how many may be paid for: AWS tells what a unit does")
+        return
     endpoint = subject.endpoint
     prices = [one.usd_per_hour for _, one in known_instances(endpoint) if one.usd_per_hour is not None]
     dearest = usd_per_month(max(prices) * endpoint.max_instances) if prices else None
@@ -50,8 +59,11 @@ def idle_accelerators(subject: Subject) -> Iterator[Found]:
         accelerators_per_copy(one.component) * (1 if variant else one.component.copies.max)
         for one in subject.components
     )
-    for path, instance in known_instances(subject.endpoint):
-        if 0 < 2 * used < instance.accelerator_count and len(list(instance_types(subject.endpoint))) == 1:
+    known = list(known_instances(subject.endpoint))
+    if len(known) < len(list(instance_types(subject.endpoint))) or not used:
+        return
+    if all(2 * used < instance.accelerator_count for _, instance in known):  # else a pool is what there is room in
+        for path, instance in known:
             found = f"{instance.accelerator_count} accelerators, of which all copies use {used} at the most"
             yield Found(path, found, "use a smaller instance, or accelerators_per_copy")
 

@@ -1,12 +1,13 @@
-"""Does it fit? Weights, heads, copies and reservations against the instances (LP304-LP311, LP316, LP320)."""
+"""Does it fit? Weights, heads, copies and reservations against the instances (LP304-LP311, LP316, LP320, LP370)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
+from typing import Final
 
-from loadproof.catalog import Architecture, Instance
+from loadproof.catalog import Accelerator, Architecture, Instance
 from loadproof.pages.wording import joined
 from loadproof.profiles.checks.facts import (
     GB,
@@ -15,6 +16,7 @@ from loadproof.profiles.checks.facts import (
     known_instances,
     kv_cache,
     longest_request_limit,
+    mean_tokens,
     memory_share,
     rooms,
     weight_bytes,
@@ -22,6 +24,10 @@ from loadproof.profiles.checks.facts import (
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.settings import accelerators_per_copy, tensor_parallel_degree
 from loadproof.profiles.tree import Path
+
+MANY_ACCELERATORS: Final = 8  # a whole machine of the largest
+SMALL_SHARE: Final = 0.25  # of one accelerator: weights, and as much again for the longest request
+SPEED: Final = 4  # times what one accelerator takes at the least: below, sharding is what makes it fast enough
 
 
 @component_rule(
@@ -225,6 +231,46 @@ def inconsistent_architecture(placed: Placed) -> Iterator[Found]:
     if own.active_parameters_b is not None and own.active_parameters_b > own.parameters_b:
         found = f"{own.active_parameters_b:g} billion active parameters exceed {own.parameters_b:g} in total"
         yield Found((*path, "active_parameters_b"), found, "write billions in both")
+
+
+@component_rule(
+    "LP370",
+    "Small model on a whole machine",
+    reason="A model that fits one accelerator is to run on one "
+    "(https://docs.vllm.ai/en/latest/serving/parallelism_scaling/): of eight each waits for the others in every layer, "
+    "and eight copies answer several times as much. Told where weights, and the longest request's cache, take at most "
+    "a quarter of one accelerator each, and no bound is within four times of what one could do at best.",
+    mend="Write tensor_parallel_degree: 1 with more copies, or use a smaller instance.",
+    severity="warning",
+)
+def small_on_many(placed: Placed) -> Iterator[Found]:
+    shape, limit = architecture_of(placed.component.model), longest_request_limit(placed)
+    count, known = tensor_parallel_degree(placed.component), list(known_instances(placed.endpoint))
+    if shape is None or limit is None or count < MANY_ACCELERATORS or not known or _neuron(placed):
+        return
+    if placed.component.container.family == "custom":  # what else runs in it, nobody knows
+        return
+    weights = weight_bytes(placed.component.model, shape)
+    taken = max(weights, kv_cache(placed, shape, 1).bytes_of(limit[1]))
+    for chip in {accelerator_of(instance) for _, instance in known}:
+        if taken > SMALL_SHARE * memory_share(placed.component.container) * chip.memory_bytes:
+            return
+        if _needs_speed(placed, shape, weights, chip):
+            return
+    found = f"{count} accelerators for weights of {weights / GB:.1f} GB, which one holds several times over"
+    yield Found(_degree_path(placed), found, "write 1 with more copies, or use a smaller instance")
+
+
+def _needs_speed(placed: Placed, shape: Architecture, weights: float, chip: Accelerator) -> bool:
+    """Step = weights / bandwidth; prompt = 2 · parameters · tokens / compute."""
+    workload = placed.profile.workload
+    step_ms = weights / (chip.bandwidth_gb_per_s * 1e9) * 1000
+    prompt_tokens = mean_tokens(workload.input_tokens) * workload.turns
+    prompt_ms = 2 * shape.active_parameters_b * 1e9 * prompt_tokens / (chip.bf16_tflops * 1e12) * 1000
+    least_ms = {"ttft": prompt_ms + step_ms, "itl": step_ms, "tpot": step_ms}
+    least_ms["e2e"] = prompt_ms + step_ms * mean_tokens(workload.output_tokens)
+    bounds = placed.profile.objectives.bounds.items()
+    return any(bound < SPEED * least_ms.get(name.partition("_")[0], 0) for name, bound in bounds)
 
 
 def _memories(placed: Placed) -> Iterator[tuple[Instance, Architecture, float, float]]:
