@@ -63,6 +63,7 @@ def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
         ("LP356", "container__settings__max_num_seqs", 2, 1),
         ("LP356", "container__settings__max_num_batched_tokens", 4, 3),
         ("LP356", "container__settings__max_num_batched_tokens", 1024 * 8192, 1024 * 8192 + 1),
+        ("LP222", "container__settings", {"enable_lora": True, "max_loras": 2}, {"max_loras": 2}),
         ("LP249", "container__speculative", {"method": "ngram", "tokens": 16}, {"method": "ngram", "tokens": 17}),
         ("LP253", "workload__shared_prefix_tokens", 511, 512),
         ("LP360", "model__dtype", "fp16", "fp32"),
@@ -337,3 +338,49 @@ def test_pools_of_idle_accelerators(tmp_path: Path, types: tuple[str, ...], copi
     scaled = {"copies": {"min": 1, "max": copies}, "scaling": {"policies": [TRACKED]}} if copies > 1 else {}
     changes = {"endpoint": {"instance_pools": pools(*types), "max_instances": copies}, **scaled}
     assert ("LP358" in codes(tmp_path, **changes)) == told
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "near"),
+    [
+        ("vllm", "SM_VLLM_MAX_MODEL_LENN", True),
+        ("vllm", "SM_VLLM_MAX_NUM_SEQ", True),
+        ("vllm", "SM_VLLM_GPU_MEMORY_UTILISATION", True),
+        ("vllm", "SM_VLLM_KVCACHE_DTYPE", True),
+        ("vllm", "VLLM_MAX_MODEL_LEN", True),
+        ("vllm", "sm_vllm_max_num_seqs", True),
+        ("vllm", "SM_VLLM_MAX_CPU_LORAS", False),
+        ("vllm", "SM_VLLM_ENABLE_LORA_BIAS", False),
+        ("vllm", "SM_VLLM_CODE_REVISION", False),
+        ("vllm", "SM_VLLM_DATA_PARALLEL_SIZE", False),
+        ("vllm", "SM_VLLM_MAMBA_CACHE_DTYPE", False),
+        ("vllm", "VLLM_USE_V1", False),
+        ("lmi", "OPTION_MAX_ROLLING_BATCHSIZE", True),
+        ("lmi", "OPTION_ENABLE_PREFIX_CACHE", True),
+        ("lmi", "OPTION_MODEL_DIR", False),
+        ("lmi", "OPTION_PIPELINE_PARALLEL_DEGREE", False),
+        ("lmi", "OPTION_MAX_CPU_LORAS", False),
+        ("sglang", "SM_SGLANG_CONTEXT_LENGHT", True),
+        ("sglang", "SM_SGLANG_TP_SIZES", True),
+        ("sglang", "SM_SGLANG_PP_SIZE", False),
+        ("sglang", "SM_SGLANG_EP_SIZE", False),
+        ("sglang", "SM_SGLANG_SPECULATIVE_DRAFT_MODEL_QUANTIZATION", False),
+        ("tgi", "MAX_INPUT_TOKEN", True),
+        ("tgi", "MAX_BATCH_PREFIL_TOKENS", True),
+        ("tgi", "MAX_TOP_N_TOKENS", False),
+        ("tgi", "MAX_BATCH_SIZE", False),
+        ("tgi", "SM_NUM_CPUS", False),
+        ("tgi", "HF_MODEL_DIR", False),
+    ],
+)
+def test_a_variable_that_is_nearly_one_of_the_servers(tmp_path: Path, family: str, name: str, near: bool) -> None:
+    """Those that are not near are real names of the servers, and no others are nearer to a typed one."""
+    container = {"family": family, "environment": {name: "1"}}
+    assert ("LP371" in codes(tmp_path, container=container)) == near
+
+
+@pytest.mark.parametrize(("rank", "told"), [(512, False), (513, True)])
+def test_an_adapters_rank_is_one_that_vllm_has(tmp_path: Path, rank: int, told: bool) -> None:
+    adapter = {"name": "legal", "s3_uri": "s3://models/legal.tar.gz", "rank": rank}
+    changes = {"adapters": [adapter], "container__settings__enable_lora": True}
+    assert ("LP331" in codes(tmp_path, **changes)) == told

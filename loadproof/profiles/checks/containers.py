@@ -1,7 +1,8 @@
-"""What container images are published to refuse: contracts as rows (LP330-LP332), and variables."""
+"""What container images are published to refuse: contracts as rows (LP330-LP332), and variables (LP366, LP371)."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -11,7 +12,7 @@ from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.schema import HubSource
-from loadproof.profiles.settings import container_variables, image_name, is_staged
+from loadproof.profiles.settings import container_variables, image_name, is_staged, reserved_variables
 from loadproof.profiles.tree import Path
 
 # What variables may say, and how to mend anything else.
@@ -20,6 +21,8 @@ _FORMS: Final = {
     "OMP_NUM_THREADS": (re.compile(r"[1-9]\d*(,[1-9]\d*)*"), "write how many, at least 1"),
 }
 _ON = frozenset({"1", "true"})
+# Of other names that servers read the nearest is at 0.90 (OPTION_MODEL_DIR to OPTION_MODEL_ID), TP_SIZE's kin aside.
+_NEAR: Final = 0.92
 
 
 @component_rule(
@@ -41,7 +44,8 @@ def published_refusal(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP331",
     "Adapters the image does not take",
-    reason="The component is InService, and only requests fail: the container never loaded the adapter.",
+    reason="The component is InService, and only requests fail: the container never loaded the adapter; or it stops, "
+    "at a rank that its vLLM has not (MaxLoRARanks of vllm/config/lora.py).",
     mend="Raise max_lora_rank to the largest adapter's rank, or use a container that loads adapters while it runs.",
 )
 def adapter_contract(placed: Placed) -> Iterator[Found]:
@@ -95,6 +99,30 @@ def unreadable_variable(placed: Placed) -> Iterator[Found]:
             yield Found(placed.at("container", "environment", name), f"`{value}`", mend)
 
 
+@component_rule(
+    "LP371",
+    "Variable that is nearly one of the server's",
+    reason="vLLM and SGLang stop at an argument that they do not know, TGI and LMI ignore it; and what a plan reads is "
+    "the typed field. Told of names that differ from a known variable by a letter or two: servers have more than the "
+    "profile has fields for.",
+    mend="Write the typed field that the finding names.",
+    severity="warning",
+)
+def misspelt_variable(placed: Placed) -> Iterator[Found]:
+    known = reserved_variables(placed.component)
+    for name in placed.component.container.environment:
+        near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=_NEAR)
+        if name not in known and near and not _other_word(name.upper(), near[0]):
+            found = f"the server has no {name}; {near[0]} is `{known[near[0]]}`"
+            yield Found(placed.at("container", "environment", name), found, "write that field, and delete this")
+
+
+def _other_word(name: str, near: str) -> bool:
+    """PP_SIZE is no slip of TP_SIZE: a word of two letters is another, where the rest is the same."""
+    words = list(zip(name.split("_"), near.split("_"), strict=False))
+    return len(name) == len(near) and any(one != other and len(one) == len(other) <= 2 for one, other in words)
+
+
 def _ranks(placed: Placed, image: str) -> Iterator[Found]:
     settings = placed.component.container.settings
     most = getattr(settings, "max_lora_rank", None)
@@ -104,10 +132,13 @@ def _ranks(placed: Placed, image: str) -> Iterator[Found]:
         found = f"the image's vLLM takes max_lora_rank {', '.join(map(str, allowed))}; found {most}"
         larger = [rank for rank in allowed if rank >= most]
         yield Found(path, found, f"write {larger[0]}" if larger else "use a newer image")
-    for adapter in placed.component.adapters:
+    for at, adapter in enumerate(placed.component.adapters):
         if most is not None and adapter.rank is not None and adapter.rank > most:
             found = f"adapter {adapter.name} has rank {adapter.rank}, greater than max_lora_rank {most}"
             yield Found(path, found, f"write {adapter.rank} or more, or leave it out")
+        elif adapter.rank is not None and allowed and adapter.rank > allowed[-1]:
+            found = f"the image's vLLM takes ranks up to {allowed[-1]}; found {adapter.rank}"
+            yield Found(placed.at("adapters", at, "rank"), found, "write `r` of its adapter_config.json")
 
 
 def _running(placed: Placed) -> Iterator[tuple[Path, Running]]:

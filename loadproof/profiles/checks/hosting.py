@@ -218,14 +218,19 @@ def _taken(name: str, path: tuple[str | int, ...], seen: set[str]) -> Iterator[F
 @component_rule(
     "LP222",
     "Adapters the server will not load",
-    reason="LMI and vLLM load adapters only with LoRA switched on.",
+    reason="LMI and vLLM load adapters only with LoRA switched on, and read nothing else about LoRA without it.",
     mend="Write enable_lora: true in container.settings.",
 )
 def adapters_need_lora(placed: Placed) -> Iterator[Found]:
     container = placed.component.container
-    if placed.component.adapters and getattr(container.settings, "enable_lora", True) is not True:
+    off = getattr(container.settings, "enable_lora", True) is not True
+    if placed.component.adapters and off:
         found = f"{container.family} loads adapters only with enable_lora"
         yield Found(placed.at("adapters"), found, "write container.settings.enable_lora: true")
+    for name in ("max_lora_rank", "max_loras"):
+        if off and getattr(container.settings, name, None) is not None:
+            found, mend = f"`{name}` has no use without enable_lora", "write enable_lora: true, or delete it"
+            yield Found(placed.at("container", "settings", name), found, mend, "warning")
 
 
 @component_rule(
