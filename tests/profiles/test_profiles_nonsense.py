@@ -384,3 +384,59 @@ def test_an_adapters_rank_is_one_that_vllm_has(tmp_path: Path, rank: int, told: 
     adapter = {"name": "legal", "s3_uri": "s3://models/legal.tar.gz", "rank": rank}
     changes = {"adapters": [adapter], "container__settings__enable_lora": True}
     assert ("LP331" in codes(tmp_path, **changes)) == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ({"threshold": 0.1}, False),
+        ({"threshold": 0.09}, True),
+        ({"threshold": 0.001, "comparison": "below", "steps": [{"at": 0, "add_copies": -1}]}, False),
+    ],
+)
+def test_a_threshold_near_zero(tmp_path: Path, policy: dict[str, Any], told: bool) -> None:
+    """Below almost nothing is when nobody asks."""
+    step = {"type": "step", "metric": "concurrent_requests_per_copy", "steps": [{"at": 0, "add_copies": 1}], **policy}
+    assert ("LP285" in codes(tmp_path, **SEVERAL, scaling={"policies": [TRACKED, step]})) == told
+
+
+@pytest.mark.parametrize(
+    ("add_copies", "periods", "period_s", "told"),
+    [(1, 59, 60, False), (1, 60, 60, True), (1, 12, 300, True), (-1, 239, 60, False), (-1, 240, 60, True)],
+)
+def test_an_alarm_that_comes_hours_late(
+    tmp_path: Path, add_copies: int, periods: int, period_s: int, told: bool
+) -> None:
+    alarm = {"evaluation_periods": periods, "period_s": period_s, "threshold": 12 if add_copies > 0 else 2}
+    policy = {"type": "simple", "metric": "concurrent_requests_per_copy", "add_copies": add_copies, **alarm}
+    assert ("LP372" in codes(tmp_path, **SEVERAL, scaling={"policies": [TRACKED, policy]})) == told
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "told"),
+    [
+        (0, set()),
+        (9, {"LP349"}),
+        (10, set()),
+        (3600, set()),
+        (3601, {"LP349"}),
+        (86_400, {"LP349"}),
+        (86_401, {"LP343"}),
+    ],
+)
+def test_waking_that_waits(tmp_path: Path, wait_s: int, told: set[str]) -> None:
+    idle = {"copies": {"min": 0, "max": 2}, "endpoint__min_instances": 0, "endpoint__max_instances": 2}
+    scaling = {"policies": [TRACKED], "to_zero": {"wake_cooldown_s": wait_s}}
+    assert codes(tmp_path, **idle, scaling=scaling) & {"LP343", "LP349"} == told
+
+
+@pytest.mark.parametrize(
+    ("least", "scheduled", "batch_size", "told"), [(2, 0, 1, False), (3, 0, 1, True), (4, 0, 2, False), (1, 3, 1, True)]
+)
+def test_fewer_consumers_than_copies(tmp_path: Path, least: int, scheduled: int, batch_size: int, told: bool) -> None:
+    """Two consumers keep as many copies busy as they hold messages; the copies are the fewest there ever are."""
+    morning = {"type": "scheduled", "name": "day", "schedule": "cron(0 8 ? * MON-FRI *)", "min_copies": scheduled}
+    policies = [TRACKED, *([morning] if scheduled else [])]
+    copies = {"copies": {"min": least, "max": 8}, "endpoint__min_instances": least, "endpoint__max_instances": 8}
+    buffer = {"max_concurrency": 2, "batch_size": batch_size}
+    assert ("LP272" in codes(tmp_path, **copies, buffer=buffer, scaling={"policies": policies})) == told

@@ -9,7 +9,7 @@ from typing import Final
 from loadproof.errors import Severity
 from loadproof.profiles.checks.facts import mean_tokens, most_tokens
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
-from loadproof.profiles.schema import Component, Endpoint, StepScaling, TargetTracking
+from loadproof.profiles.schema import Component, Endpoint, SimpleScaling, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
 
 LEAST_MS: Final = {"ttft": 1.0, "e2e": 1.0, "itl": 0.1, "tpot": 0.1}
@@ -71,13 +71,18 @@ def impossible_latency(subject: Subject) -> Iterator[Found]:
 @component_rule(
     "LP285",
     "Target that adds copies for nothing",
-    reason="Target tracking adds copies until the metric is at its target: near zero, one request brings the most "
-    "copies there may be.",
+    reason="Target tracking adds copies until the metric is at its target, and a step policy as long as its alarm is "
+    "above the threshold: near zero, one request brings the most copies there may be.",
     mend="Write what one copy is to carry, or auto.",
 )
 def target_near_zero(placed: Placed) -> Iterator[Found]:
     scaling = placed.component.scaling
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
+        step = policy.as_step() if isinstance(policy, SimpleScaling) else policy
+        if isinstance(step, StepScaling) and step.comparison == "above" and step.threshold < LEAST_TARGET:
+            found = f"above {step.threshold:g} {step.metric} is every load but none"
+            mend = "write what is too much for a copy"
+            yield Found(placed.at("scaling", "policies", at, "threshold"), found, mend, "warning")
         if not isinstance(policy, TargetTracking) or policy.target == "auto":
             continue
         if policy.target < (1 if policy.metric == "concurrent_requests_per_copy" else LEAST_TARGET):
@@ -217,6 +222,9 @@ def too_long(subject: Subject) -> Iterator[Found]:
                 place = placed.at("scaling", "policies", at, name)
                 found = getattr(policy, name, None)
                 lengths.append((place, None if found == "auto" else found, MOST_WAIT_S))
+        if placed.to_zero is not None and placed.to_zero.wake_cooldown_s != "auto":
+            place = placed.at("scaling", "to_zero", "wake_cooldown_s")
+            lengths.append((place, placed.to_zero.wake_cooldown_s, MOST_WAIT_S))
     for place, seconds, most in lengths:
         if seconds is not None and seconds > most:
             yield Found(place, f"{seconds:,.6g} s is {seconds / 86_400:,.0f} days", f"write at most {most:,} seconds")

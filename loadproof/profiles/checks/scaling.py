@@ -14,6 +14,8 @@ from loadproof.profiles.tree import Path
 _COMPONENT_METRICS: Final = ("concurrent_requests_per_copy", "invocations_per_copy", "backlog_per_copy")
 _VARIANT_METRICS: Final = ("concurrent_requests_per_model", "invocations_per_instance", "backlog_per_copy")
 _ASYNC_METRICS: Final = ("async_backlog_per_instance", "invocations_per_instance")
+_MOST_ALARM_S: Final = 86_400  # PutMetricAlarm: of periods shorter than an hour
+_LATE_S: Final = {"above": 3_600, "below": 14_400}
 _LOW_SHARE: Final = 0.9  # below this share of its target, target tracking takes copies away
 
 
@@ -206,6 +208,27 @@ def period_too_short(placed: Placed) -> Iterator[Found]:
 
 
 @component_rule(
+    "LP372",
+    "Alarm that comes hours late",
+    reason="A step follows only when all evaluation periods in a row are past the threshold: a peak is over by then, "
+    "and idle copies are paid for. CloudWatch refuses more than a day of them (PutMetricAlarm, EvaluationPeriods).",
+    mend="Let evaluation_periods times period_s stay below an hour before copies come, and four before they go.",
+    severity="warning",
+)
+def alarm_too_late(placed: Placed) -> Iterator[Found]:
+    for path, policy in policies_of(placed):
+        step = policy.as_step() if isinstance(policy, SimpleScaling) else policy
+        if not isinstance(step, StepScaling):
+            continue
+        alarm_s, place = step.evaluation_periods * step.period_s, (*path, "evaluation_periods")
+        found = f"{step.evaluation_periods:,} periods of {step.period_s} s are {alarm_s / 60:,.0f} minutes"
+        if alarm_s > _MOST_ALARM_S:
+            yield Found(place, f"{found}, and CloudWatch takes a day", "write a few", "error")
+        elif alarm_s >= _LATE_S[step.comparison]:
+            yield Found(place, f"{found} past the threshold before anything happens", "write a few")
+
+
+@component_rule(
     "LP271",
     "Policies that work against each other",
     reason="One adds copies at a load at which the other takes them away, so the count goes up and down for ever.",
@@ -237,19 +260,21 @@ def policies_contradict(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP272",
     "Fewer consumers than copies",
-    reason="Each consumer has `batch_size` requests in flight: with fewer of them than copies some copies get nothing, "
-    "and scaling on the backlog adds copies that cannot help.",
-    mend="Raise buffer.max_concurrency to the most copies times what each takes at once.",
+    reason="Each consumer has `batch_size` requests in flight: with fewer of them than copies some copies get nothing "
+    "from the buffer, and scaling on the backlog adds copies that cannot help.",
+    mend="Raise buffer.max_concurrency to the most copies times what each takes at once, or lower copies.min.",
     severity="warning",
 )
 def too_few_consumers(placed: Placed) -> Iterator[Found]:
-    buffer, most = placed.profile.buffer, bounds_of(placed)[1]
+    buffer, (least, most) = placed.profile.buffer, bounds_of(placed)
     tracked = any(getattr(policy, "metric", None) == "backlog_per_copy" for _, policy in policies_of(placed))
-    if buffer is None or not tracked or buffer.max_concurrency == "auto":
+    if buffer is None or buffer.max_concurrency == "auto" or not (tracked or (placed.is_main and _has_buffer(placed))):
         return
-    if buffer.max_concurrency * buffer.batch_size < most:
-        found = f"{buffer.max_concurrency} consumers cannot keep {most} copies busy"
-        yield Found(("buffer", "max_concurrency"), found, f"raise it to {most} or more")
+    raised = (policy.min_copies or 0 for _, policy in policies_of(placed) if isinstance(policy, ScheduledScaling))
+    copies = most if tracked else max((least, *raised))
+    if buffer.max_concurrency * buffer.batch_size < copies:
+        found = f"{buffer.max_concurrency} consumers cannot keep {copies} copies busy"
+        yield Found(("buffer", "max_concurrency"), found, f"raise it to {copies} or more")
 
 
 BOUND_NAMES: Final = {

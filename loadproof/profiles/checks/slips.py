@@ -8,6 +8,7 @@ from typing import Final
 from loadproof.profiles.checks.nonsense import FAR_TOO_MANY, MOST_TARGET, MOST_WAIT_S
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.checks.workload import distributions_of
+from loadproof.profiles.tree import Path
 
 MOST_SCALE_OUT_WAIT_S, MOST_SCALE_IN_WAIT_S = 3_600, 14_400
 LEAST_COOLDOWN_S: Final = 10  # period of the finest metric: SageMaker's ConcurrentRequestsPerCopy
@@ -26,22 +27,28 @@ LEAST_VOCABULARY: Final = 256
     severity="warning",
 )
 def cooldown_of_another_unit(placed: Placed) -> Iterator[Found]:
-    scaling = placed.component.scaling
+    scaling, to_zero = placed.component.scaling, placed.to_zero
+    if to_zero is not None and to_zero.wake_cooldown_s != "auto":
+        place = placed.at("scaling", "to_zero", "wake_cooldown_s")
+        yield from _wait(place, to_zero.wake_cooldown_s, adds=True)
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
         adds = any(step.add_copies > 0 for step in getattr(policy, "steps", ())) or getattr(policy, "add_copies", 0) > 0
         for name in ("scale_out_cooldown_s", "scale_in_cooldown_s", "cooldown_s"):
             seconds, place = getattr(policy, name, "auto"), placed.at("scaling", "policies", at, name)
-            if isinstance(seconds, str):
-                continue
-            if 0 < seconds < LEAST_COOLDOWN_S:
-                yield Found(place, f"{seconds} s end before the metric has another point", "write at least 10, or 0")
-            out = name == "scale_out_cooldown_s" or (name == "cooldown_s" and adds)
-            if out and MOST_SCALE_OUT_WAIT_S < seconds <= MOST_WAIT_S:
-                found = f"{seconds:,} s before another copy may come are {seconds / 3600:.1f} hours"
-                yield Found(place, found, "write seconds, at most 3,600, or auto")
-            elif MOST_SCALE_IN_WAIT_S < seconds <= MOST_WAIT_S:
-                found = f"{seconds:,} s before a copy may go are {seconds / 3600:.1f} hours, paid for"
-                yield Found(place, found, "write seconds, at most 14,400, or auto")
+            if not isinstance(seconds, str):
+                out = name == "scale_out_cooldown_s" or (name == "cooldown_s" and adds)
+                yield from _wait(place, seconds, adds=out)
+
+
+def _wait(place: Path, seconds: int, *, adds: bool) -> Iterator[Found]:
+    if 0 < seconds < LEAST_COOLDOWN_S:
+        yield Found(place, f"{seconds} s end before the metric has another point", "write at least 10, or 0")
+    if adds and MOST_SCALE_OUT_WAIT_S < seconds <= MOST_WAIT_S:
+        found = f"{seconds:,} s before another copy may come are {seconds / 3600:.1f} hours"
+        yield Found(place, found, "write seconds, at most 3,600, or auto")
+    elif MOST_SCALE_IN_WAIT_S < seconds <= MOST_WAIT_S:
+        found = f"{seconds:,} s before a copy may go are {seconds / 3600:.1f} hours, paid for"
+        yield Found(place, found, "write seconds, at most 14,400, or auto")
 
 
 @rule(
