@@ -63,6 +63,14 @@ def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
         ("LP356", "container__settings__max_num_seqs", 2, 1),
         ("LP356", "container__settings__max_num_batched_tokens", 4, 3),
         ("LP356", "container__settings__max_num_batched_tokens", 1024 * 8192, 1024 * 8192 + 1),
+        ("LP356", "container__settings__max_num_batched_tokens", 128, 127),  # 512 tokens in five steps
+        ("LP276", "container__settings__max_num_batched_tokens", 32, 31),
+        (
+            "LP345",
+            "objectives",
+            {"at_concurrency": 4, "error_rate_max": 0.01, "requests_per_s_min": 0.5},
+            {"at_concurrency": 4, "error_rate_max": 0.01},
+        ),
         ("LP222", "container__settings", {"enable_lora": True, "max_loras": 2}, {"max_loras": 2}),
         ("LP249", "container__speculative", {"method": "ngram", "tokens": 16}, {"method": "ngram", "tokens": 17}),
         ("LP253", "workload__shared_prefix_tokens", 511, 512),
@@ -440,3 +448,80 @@ def test_fewer_consumers_than_copies(tmp_path: Path, least: int, scheduled: int,
     copies = {"copies": {"min": least, "max": 8}, "endpoint__min_instances": least, "endpoint__max_instances": 8}
     buffer = {"max_concurrency": 2, "batch_size": batch_size}
     assert ("LP272" in codes(tmp_path, **copies, buffer=buffer, scaling={"policies": policies})) == told
+
+
+@pytest.mark.parametrize(("bound_ms", "told"), [(54_999, False), (55_000, True)])
+def test_a_first_token_within_its_bound_is_waited_for(tmp_path: Path, bound_ms: int, told: bool) -> None:
+    """A silence of 55 s is what the consumer bears unless told otherwise."""
+    objectives = {"at_concurrency": 4, "ttft_p95_ms": bound_ms}
+    buffer: dict[str, Any] = {"enabled": True}
+    assert ("LP346" in codes(tmp_path, objectives=objectives, buffer=buffer)) == told
+    assert "LP346" not in codes(tmp_path, objectives=objectives, buffer={"idle_timeout_s": 56})
+
+
+def test_short_prompts_fit_a_short_step(tmp_path: Path) -> None:
+    """Four steps of 64 tokens are none too many."""
+    step = {"container__settings__max_num_batched_tokens": 64}
+    assert "LP356" not in codes(tmp_path, **step, workload={"input_tokens": 256, "output_tokens": 256})
+    assert "LP356" in codes(tmp_path, **step, workload={"input_tokens": 257, "output_tokens": 256})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {**WHOLE, "objectives": {"at_concurrency": 4, "tpot_p95_ms": 6}},  # the least time a token
+        {  # arguments of the server that the profile has no field for
+            "endpoint__instance_type": "ml.g6e.12xlarge",
+            "container__settings__tensor_parallel_degree": 4,
+            "container__environment": {"SM_VLLM_DATA_PARALLEL_SIZE": "1", "SM_VLLM_MAX_CPU_LORAS": "16"},
+        },
+        {"endpoint": {"instance_pools": pools("ml.g6e.2xlarge", "ml.g6e.12xlarge")}},  # the larger where none is left
+        {"container__settings__max_num_batched_tokens": 256},  # short gaps between tokens
+        {"container__settings": {"enable_lora": True, "max_lora_rank": 512, "max_loras": 32, "max_model_len": 8192}},
+        {  # one request at a time: half busy is busy
+            **SEVERAL,
+            "container__settings__max_num_seqs": 2,
+            "objectives": {"at_concurrency": 1, "e2e_p95_ms": 10_000},
+            "scaling": {
+                "policies": [
+                    {**TRACKED, "metric": "invocations_per_copy"},
+                    {
+                        "type": "step",
+                        "metric": "concurrent_requests_per_copy",
+                        "threshold": 0.5,
+                        "steps": [{"at": 0, "add_copies": 1}],
+                    },
+                ]
+            },
+        },
+        {  # copies go after three hours without load
+            **SEVERAL,
+            "scaling": {
+                "policies": [
+                    {**TRACKED, "scale_in": False},
+                    {
+                        "type": "simple",
+                        "metric": "concurrent_requests_per_copy",
+                        "threshold": 0.01,
+                        "add_copies": -1,
+                        "evaluation_periods": 36,
+                        "period_s": 300,
+                    },
+                ]
+            },
+        },
+        {  # nightly batches: few at once, long answers
+            "buffer": {"max_concurrency": 2, "batch_size": 4, "invocation_timeout_s": 480, "idle_timeout_s": 300},
+            "objectives": {"at_concurrency": 4, "ttft_p95_ms": 29_000},
+        },
+        {  # waking takes half an hour
+            "copies": {"min": 0, "max": 4},
+            "endpoint__min_instances": 0,
+            "endpoint__max_instances": 4,
+            "scaling": {"policies": [TRACKED], "to_zero": {"wake_cooldown_s": 1800}},
+        },
+        {"objectives": {"at_concurrency": 4, "error_rate_max": 0, "output_tokens_per_s_min": 50}},
+    ],
+)
+def test_what_is_unusual_and_makes_sense(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert codes(tmp_path, **changes) == set()

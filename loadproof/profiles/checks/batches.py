@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.families import FAMILIES
-from loadproof.profiles.checks.facts import GB, accelerator_of, architecture_of, known_instances, memory_share
+from loadproof.profiles.checks.facts import (
+    GB,
+    accelerator_of,
+    architecture_of,
+    known_instances,
+    mean_tokens,
+    memory_share,
+)
+from loadproof.profiles.checks.physics import LEAST_PREFILL_TOKENS
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.settings import accelerators_per_copy
 from loadproof.profiles.tree import Path
@@ -14,8 +22,10 @@ from loadproof.profiles.tree import Path
 LEAST_FREE_SHARE: Final = 0.01  # CUDA's own context takes some 0.4 to 0.6 GB of 24 to 141
 LOGIT_BYTES: Final = 4  # the sampler's are fp32
 CLEARLY: Final = 2  # times a batch: what waits, waits for a whole answer
+LEAST_CHUNK_TOKENS, MANY_CHUNKS = 128, 4  # a GPU computes some hundred tokens while it reads the weights once
 MOST_BY_DEFAULT: Final = 1024  # sequences of a batch where nothing is set: vLLM's on a large accelerator
 _VLLM: Final = ("vllm", "lmi")
+_CHUNKED: Final = (*_VLLM, "sglang")
 
 
 @component_rule(
@@ -58,9 +68,10 @@ def logits_too_large(placed: Placed) -> Iterator[Found]:
     "LP356",
     "Batch that does not go with what is sent",
     reason="Requests beyond a batch wait until an answer in it has ended, and the objectives are proven with all of "
-    "them in flight. A step below the sequences of a batch serves some of them in turn; one above all their tokens, or "
-    "adapters beyond the sequences, are memory for nothing.",
-    mend="Let a copy's batch hold what is in flight on it, and a step hold its sequences.",
+    "them in flight. A step below the sequences of a batch serves some of them in turn, and one of few tokens reads "
+    "all weights for each few of a prompt; one above all their tokens, or adapters beyond the sequences, are memory "
+    "for nothing.",
+    mend="Let a copy's batch hold what is in flight on it, and a step hold its sequences and hundreds of tokens.",
     severity="warning",
 )
 def batch_beside_load(placed: Placed) -> Iterator[Found]:
@@ -75,6 +86,11 @@ def batch_beside_load(placed: Placed) -> Iterator[Found]:
         found = f"{in_flight} in flight, of which {sequences * copies} are in a batch and the others wait"
         mend = f"write at least {-(-in_flight // copies)}, or lower objectives.at_concurrency"
         yield Found(_path(placed, "sequences_setting"), found, mend)
+    read = placed.is_main and placed.component.container.family in _CHUNKED
+    prompt = mean_tokens(placed.profile.workload.input_tokens) if read else 0
+    if step is not None and LEAST_PREFILL_TOKENS <= step < LEAST_CHUNK_TOKENS and prompt > MANY_CHUNKS * step:
+        found = f"a prompt of {prompt:,.0f} tokens takes {-(-prompt // step):,.0f} steps of {step}"
+        yield Found(_path(placed, "step_tokens_setting"), found, "write 2,048 or more, or leave it out")
     if placed.component.container.family not in _VLLM:
         return
     path, batch = _path(placed, "step_tokens_setting"), sequences or MOST_BY_DEFAULT

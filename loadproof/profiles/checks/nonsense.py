@@ -252,8 +252,9 @@ def too_much_warm_up(subject: Subject) -> Iterator[Found]:
     "LP345",
     "Objective that promises nothing",
     reason="With more requests failing than answered, or a minute a token, nobody is served, and the benchmark would "
-    "say PASS.",
-    mend="Write the share that may fail (0.01 is 1%), and milliseconds a token.",
+    "say PASS. Where nothing but a share of errors is bound, a server passes that answers everything after minutes, or "
+    "at once with a word.",
+    mend="Write the share that may fail (0.01 is 1%), milliseconds a token, and a bound on latency or throughput.",
 )
 def no_promise(subject: Subject) -> Iterator[Found]:
     share = subject.profile.objectives.error_rate_max
@@ -261,6 +262,9 @@ def no_promise(subject: Subject) -> Iterator[Found]:
         found = f"{share:.0%} of all requests may fail"
         nearly: Severity = "error" if share > MOST_ERRORS else "warning"
         yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%", nearly)
+    if set(subject.profile.objectives.bounds) == {"error_rate_max"}:
+        found = "errors alone are bound, and neither latency nor throughput"
+        yield Found(("objectives",), found, "add a bound, such as `e2e_p95_ms`", "warning")
     endpoint, buffer = subject.profile.endpoint, subject.profile.buffer
     queued = (endpoint is not None and endpoint.async_inference is not None) or (buffer is not None and buffer.enabled)
     one_token = most_tokens(subject.profile.workload.output_tokens) == 1 and not subject.profile.workload.classes
@@ -278,17 +282,23 @@ def no_promise(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP346",
     "Messages are given up before the objective",
-    reason="The consumer gives an answer up while it is still within its bound: slow answers are asked for again and "
-    "again, each time paid for, and end in the dead-letter queue.",
-    mend="Raise buffer.invocation_timeout_s above the bound.",
+    reason="The consumer gives an answer up while it is still within its bound, or before its first token, whose "
+    "waiting is a silence like any other: slow answers are asked for again and again, each time paid for, and end in "
+    "the dead-letter queue.",
+    mend="Raise buffer.invocation_timeout_s, or buffer.idle_timeout_s, above the bound.",
 )
 def given_up_before_objective(subject: Subject) -> Iterator[Found]:
-    timeout_s = subject.buffer.invocation_timeout_s
+    buffer, late = subject.buffer, dict[str, str]()  # by the field that ends it
     for name, bound_ms in subject.profile.objectives.bounds.items():
-        if name.startswith(("ttft_", "e2e_")) and bound_ms >= timeout_s * 1000:
-            found = f"{timeout_s:g} s ends before {name}, {bound_ms:g} ms"
-            yield Found(("buffer", "invocation_timeout_s"), found, "raise it above the bound")
-            return
+        if name.startswith(("ttft_", "e2e_")) and bound_ms >= buffer.invocation_timeout_s * 1000:
+            found = f"{buffer.invocation_timeout_s} s ends before {name}, {bound_ms:g} ms"
+            late.setdefault("invocation_timeout_s", found)
+        elif name.startswith("ttft_") and bound_ms >= buffer.idle_timeout_s * 1000:
+            found = f"a silence of {buffer.idle_timeout_s} s ends before {name}, {bound_ms:g} ms"
+            late.setdefault("idle_timeout_s", found)
+    for field, found in late.items():
+        severity: Severity = "warning" if field == "idle_timeout_s" else "error"
+        yield Found(("buffer", field), found, "raise it above the bound", severity)
 
 
 @rule(

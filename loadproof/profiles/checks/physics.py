@@ -7,6 +7,7 @@ from math import inf, sqrt
 from statistics import median
 from typing import Final
 
+from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import accelerator_of, architecture_of, known_instances, mean_tokens, weight_bytes
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Profile, TokenDistribution
@@ -80,7 +81,9 @@ def _speculates(placed: Placed) -> bool:
     mend="Write what was meant, or leave the setting out.",
 )
 def unusable_setting(placed: Placed) -> Iterator[Found]:
-    for name, value in placed.component.container.settings:
+    container = placed.component.container
+    step = FAMILIES[container.family].step_tokens_setting
+    for name, value in container.settings:
         path = placed.at("container", "settings", name)
         if isinstance(value, bool) or not isinstance(value, int):
             continue
@@ -88,7 +91,7 @@ def unusable_setting(placed: Placed) -> Iterator[Found]:
             yield Found(path, f"{value} does not fit 32 bits", f"write at most {MOST_COUNT}, or delete it")
         elif value < LEAST_SETTINGS.get(name, 0):
             yield Found(path, f"{value} is too little to start or to be asked", f"at least {LEAST_SETTINGS[name]}")
-        elif name.endswith("prefill_tokens") and value < LEAST_PREFILL_TOKENS:
+        elif name == step and value < LEAST_PREFILL_TOKENS:
             yield Found(path, f"a step would read {value} tokens", f"write tokens, at least {LEAST_PREFILL_TOKENS}")
 
 
