@@ -113,7 +113,7 @@ def misspelt_variable(placed: Placed) -> Iterator[Found]:
     for name in placed.component.container.environment:
         near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=_NEAR)
         if name not in known and near and not _other_word(name.upper(), near[0]):
-            found = f"the server has no {name}; {near[0]} is `{known[near[0]]}`"
+            found = f"{name} is nearly {near[0]}, which is `{known[near[0]]}`"
             yield Found(placed.at("container", "environment", name), found, "write that field, and delete this")
 
 
