@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -189,7 +190,7 @@ class UnfinishedSide:
             environment=environment.environment,
             profile=None if place.of_environment else checked.profile,
             templates=self.templates.get(place, {}),
-            problems=() if elsewhere else tuple(self._relative(problem) for problem in checked.problems),
+            problems=() if elsewhere else tuple(self._told(place, checked)),
             refusal=refusal if checked.ok or elsewhere or place in self.late else "",
             places=self._places(checked),
             data=self.data(place),
@@ -237,10 +238,19 @@ class UnfinishedSide:
         """Why a stranger's profile is not read: it names data that would be this machine's."""
         if self.codebase is self.tree:
             return None
-        for field_name, name, file in self._beside(place):
-            if file.startswith(("/", "..")):
-                return f"{field_name} names {name}, outside of the project: nothing of that is read; move it here"
+        for field_name, name in self._leading_out(place).items():
+            return f"{field_name} names {name}, outside of the project: nothing of that is read; move it here"
         return None
+
+    def _leading_out(self, place: Place) -> dict[str, str]:
+        """Data that would be this machine's, by the field that names it; a link on the way may lead there."""
+        folder = self.root / posixpath.dirname(self.found[place].file)
+        named = {field_name: name for field_name, name, _ in self._beside(place)}
+        return {
+            field_name: name
+            for field_name, name in named.items()
+            if not Path(os.path.realpath(folder / name)).is_relative_to(self.root)
+        }
 
     def _beside(self, place: Place) -> Iterator[tuple[str, str, str]]:
         """Data that a profile names: in which field, how, and which file that is from the top."""
@@ -248,6 +258,13 @@ class UnfinishedSide:
         folder = posixpath.dirname(self.found[place].file)
         for path, name in named_files(profile) if profile is not None else ():
             yield shown_path(path), name, posixpath.normpath(posixpath.join(folder, name))
+
+    def _told(self, place: Place, checked: Checked) -> Iterator[Problem]:
+        """Whether a file outside of the project is there is this machine's own business."""
+        outside = self._leading_out(place)
+        for problem in checked.problems:
+            if not (problem.code == "LP289" and problem.path in outside):
+                yield self._relative(problem)
 
     def _relative(self, problem: Problem) -> Problem:
         """Named as in the repository, wherever it was read."""

@@ -231,6 +231,17 @@ def test_of_a_file_that_is_gone_nothing_is_known(tmp_path: Path, chat: Path, nam
     assert f"{named.field} {named.name}: cannot be read, so whether it changed is not known" in found.unknown
 
 
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.field)
+def test_no_file_outside_is_read_where_none_may_be(tmp_path: Path, chat: Path, named: Named) -> None:
+    """A review's profiles may be a stranger's: whether a digest of this machine's file was guessed is not told."""
+    with_file(tmp_path / "runs" / "a", chat, named).write_text("another content")
+    run, said = stored_run(tmp_path / "runs" / "a"), f"{named.field} {named.name}: its content changed since the run"
+    assert said in measured_by(run, *tree(chat), within=tmp_path).differs
+    found = measured_by(run, *tree(chat), within=tmp_path / "laid-out")
+    assert said not in found.differs
+    assert f"{named.field} {named.name}: cannot be read, so whether it changed is not known" in found.unknown
+
+
 def test_prompts_given_on_the_command_line_are_not_the_profiles(tmp_path: Path, chat: Path) -> None:
     """The profile names no dataset."""
     workload = replace(workload_of(load_profile(chat), chat.parent), dataset="mine.jsonl")

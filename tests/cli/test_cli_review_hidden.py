@@ -272,3 +272,25 @@ def test_of_a_refused_profiles_files_nothing_is_asked(project: Project) -> None:
     _, after, _ = find_trees("HEAD^", "HEAD", direct=False)
     assert _of_head(after, sides.pairs, project.root) == {}
     assert {name for _, name, _ in _refused(sides.pairs)} == {"chat"}
+
+
+def test_a_stranger_leads_through_no_link_to_a_file_of_this_machine(project: Project) -> None:
+    """By its letters `a/b/c/top/../../x` stays inside; `top` leads to the project's own folder."""
+    (project.root / "deploy_profiles/dev/a/b/c").mkdir(parents=True)
+    (project.root / "deploy_profiles/dev/a/b/c/top").symlink_to("../../../../..")
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": "a/b/c/top/../../x.json"})
+    project.commit()
+    [pair] = [one for one in project.sides("HEAD^", "HEAD", trust="base").pairs if one.name == "chat"]
+    assert pair.after is not None and "outside of the project" in pair.after.refusal
+
+
+@pytest.mark.parametrize("name", ["there.json", "nowhere.json"])
+def test_a_review_looks_at_no_file_of_this_machine(project: Project, tmp_path: Path, name: str) -> None:
+    """Whoever's code may run: one that is there and one that is not look the same, and a guessed digest is no proof
+    or disproof."""
+    (tmp_path / "there.json").write_text("{}")
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": str(tmp_path / name)})
+    project.commit()
+    [pair] = project.sides("HEAD^", "HEAD").pairs
+    assert pair.after is not None and not pair.after.refusal
+    assert "LP289" not in {problem.code for problem in pair.after.problems}

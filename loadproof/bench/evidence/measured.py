@@ -5,6 +5,7 @@ A run names them all, and a signature binds them. That they are this profile's o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,8 +31,8 @@ class Measured:
     unknown: tuple[str, ...] = ()
 
 
-def measured_by(run: StoredRun, profile: Profile, file: Path) -> Measured:
-    """Of a run of this profile; `file` lies beside the profile's other files.
+def measured_by(run: StoredRun, profile: Profile, file: Path, within: Path | None = None) -> Measured:
+    """Of a run of this profile; `file` lies beside the profile's other files. None is read that lies not `within`.
 
     What the run or the tree does not say is unknown and proves as before: older runs hold no account, and runs of a
     local cloud have the cloud's own.
@@ -53,7 +54,7 @@ def measured_by(run: StoredRun, profile: Profile, file: Path) -> Measured:
         elif run.local_cloud is None and account != environment.account:
             differs.append(f"measured in account {account}, the profile's environment is {environment.account}")
     sent = _other_prompts(run, profile)
-    content = _other_content(run, profile, file)
+    content = _other_content(run, profile, file, within)
     return Measured((*differs, *sent, *content.differs), (*unknown, *content.unknown))
 
 
@@ -107,7 +108,7 @@ def _other_prompts(run: StoredRun, profile: Profile) -> Iterator[str]:
         yield f"sent the prompts of {sent}, the profile names no dataset"
 
 
-def _other_content(run: StoredRun, profile: Profile, file: Path) -> Measured:
+def _other_content(run: StoredRun, profile: Profile, file: Path, within: Path | None) -> Measured:
     """Of the files that the profile names: what was in them when it was run, held to what is in them now.
 
     A run that does not say so of a tokenizer or a trace proves nothing: none was ever held to it. One that does not
@@ -125,7 +126,9 @@ def _other_content(run: StoredRun, profile: Profile, file: Path) -> Measured:
             told = unknown if field == "workload.dataset" else differs
             told.append(f"{place}: the run does not say what was in it")
             continue
-        now = _remembered(file.parent / name)
+        path = file.parent / name
+        is_ours = within is None or Path(os.path.realpath(path)).is_relative_to(within)
+        now = _remembered(path) if is_ours else None
         if now is None:
             unknown.append(f"{place}: cannot be read, so whether it changed is not known")
         elif digest != now:

@@ -45,7 +45,7 @@ def runs_for(
     signatures count stands in `base`, as it was named: a change cannot list its own author, nor choose an older list.
     """
     of_head = _of_head(head, pairs, work / HEAD)
-    reading = Reading(_judge(of_head), _signed(signers_in(base), pairs, of_head))
+    reading = Reading(_judge(of_head), _signed(signers_in(base), pairs, of_head, work / HEAD))
     if places:
         return tuple(run for place in places for run in reading.runs(place))
     root = head.source.folder
@@ -82,9 +82,11 @@ def signers_in(tree: Tree) -> Signers | None:
     return signers_of(content, f"{tree.label}: {path}")
 
 
-def _signed(signers: Signers | None, pairs: Sequence[Pair], of_head: Profiles) -> Callable[[StoredRun], MeasuredRun]:
+def _signed(
+    signers: Signers | None, pairs: Sequence[Pair], of_head: Profiles, laid_out: Path
+) -> Callable[[StoredRun], MeasuredRun]:
     """Each run with its standing. A profile takes the gate's word alone where either side says so, and a run that
-    measured something else than the head deploys proves nothing of it."""
+    measured something else than the head deploys proves nothing of it. Files of this machine are not asked."""
     asking: dict[tuple[str, str], list[Profile]] = {}
     refused = _refused(pairs)
     for pair in pairs:
@@ -97,7 +99,7 @@ def _signed(signers: Signers | None, pairs: Sequence[Pair], of_head: Profiles) -
         known = standing.by != "claimed" or (signers is None and not standing.broken)
         key = _key(run)
         proven = known and key not in refused and all(proves(standing, profile, signers) for profile in sides)
-        elsewhere = measured_by(run, *of_head[key]).differs if key in of_head else ()
+        elsewhere = measured_by(run, *of_head[key], laid_out).differs if key in of_head else ()
         found = replace(found, signed_by=standing.by, signer=standing.signer)
         return replace(found, proves=proven and not elsewhere, elsewhere=elsewhere if proven else ())
 
