@@ -19,13 +19,21 @@ from loadproof.bench.evidence.status import Proof, TreeProfile, proof_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.bench.from_profile import loads_of, workload_of
 from loadproof.bench.measure.scaling import Deployed
-from loadproof.bench.spec import BenchmarkSpec, ProfileRef
+from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target
 from loadproof.bench.workload.files import digests_of
 from loadproof.cli.main import run as loadproof
 from loadproof.profiles import Profile, load_profile, profile_hash
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 ARN = "arn:aws:sagemaker:eu-central-1:{}:endpoint/loadproof-dev-chat"
+ON_BEDROCK = """
+name: chat
+backend: bedrock
+model: {id: meta.llama3-1-8b-instruct-v1:0}
+objectives: {at_concurrency: 4, ttft_p95_ms: 5000, error_rate_max: 0}
+workload: {input_tokens: 16, output_tokens: 6}
+benchmark: {concurrency: [4], requests_per_level: 4, warmup_requests: 1}
+"""
 
 
 @pytest.fixture
@@ -83,6 +91,39 @@ def test_a_private_address_of_the_runtime_makes_no_other_endpoint(tmp_path: Path
 def test_what_else_was_measured_is_named(tmp_path: Path, chat: Path, changed: dict[str, Any], said: str) -> None:
     """Another endpoint, model or server than the profile's proves nothing of it."""
     assert measured(tmp_path / "a", chat, **changed).differs == (said,)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"protocol": "openai"}, "sent with protocol `openai`, the profile's is `tgi`"),
+        ({"service_tier": "priority"}, "sent with service_tier `priority`, the profile's is `none`"),
+        ({"prefix_aware_id": "mine"}, "sent with prefix_aware_id `mine`, the profile's is `none`"),
+    ],
+)
+def test_how_else_it_was_asked_is_named(tmp_path: Path, chat: Path, changed: dict[str, Any], said: str) -> None:
+    """The endpoint is the profile's, and its callers ask it otherwise."""
+    assert measured(tmp_path / "a", chat, **changed).differs == (said,)
+
+
+@pytest.mark.parametrize(
+    ("written", "ran", "said"),
+    [
+        ("", None, ()),
+        ("", "default", ()),
+        ("bedrock: {service_tier: flex}", "flex", ()),
+        ("", "priority", ("sent with service_tier `priority`, the profile's is `default`",)),
+        ("bedrock: {service_tier: flex}", None, ("sent with service_tier `default`, the profile's is `flex`",)),
+    ],
+)
+def test_bedrocks_tier_is_the_profiles(
+    tmp_path: Path, chat: Path, written: str, ran: str | None, said: tuple[str, ...]
+) -> None:
+    """A dearer tier answers sooner."""
+    chat.write_text(ON_BEDROCK + written)
+    target = Target("bedrock", "a-model", "converse", region="eu-central-1", service_tier=ran)
+    run = stored_run(run_of_profile(tmp_path / "a", chat, target=target))
+    assert measured_by(run, *tree(chat)).differs == said
 
 
 def test_another_region_is_named(tmp_path: Path, chat: Path) -> None:

@@ -17,8 +17,9 @@ from loadproof.errors import ProfileError
 from loadproof.profiles import Environment, Profile, load_environment, named_files
 from loadproof.profiles.loader import ENVIRONMENT_FILE
 from loadproof.profiles.names import endpoint_name, inference_component_name
+from loadproof.profiles.on_bedrock import bedrock_settings
 from loadproof.profiles.secrets import shown_path
-from loadproof.profiles.settings import components_of
+from loadproof.profiles.settings import components_of, protocol_of
 
 _ARN_PARTS = 6  # arn:partition:service:region:account:resource
 
@@ -53,7 +54,7 @@ def measured_by(run: StoredRun, profile: Profile, file: Path, within: Path | Non
             unknown.append("in which account was measured is not known: the run does not say")
         elif run.local_cloud is None and account != environment.account:
             differs.append(f"measured in account {account}, the profile's environment is {environment.account}")
-    sent = _other_prompts(run, profile)
+    sent = (*_another_way(target, profile), *_other_prompts(run, profile))
     content = _other_content(run, profile, file, within)
     return Measured((*differs, *sent, *content.differs), (*unknown, *content.unknown))
 
@@ -87,6 +88,20 @@ def _another_endpoint(target: Row, profile: Profile, environment: str) -> Iterat
     if target.get("component") not in names:
         expected = " or ".join(f"`{name}`" if name else "none" for name in names)
         yield f"measured inference component `{target.get('component')}`, the profile's is {expected}"
+
+
+def _another_way(target: Row, profile: Profile) -> Iterator[str]:
+    """What an endpoint is asked with beside the prompts; a run that does not name it was made before there was any."""
+    on_bedrock = profile.backend == "bedrock"
+    asked = {
+        "protocol": {"converse"} if on_bedrock else {protocol_of(one.container) for one in components_of(profile)},
+        "service_tier": {bedrock_settings(profile).service_tier if on_bedrock else "none"},
+        "prefix_aware_id": {"none"},
+    }
+    for name, allowed in asked.items():
+        nothing = "default" if on_bedrock and name == "service_tier" else "none"
+        if name in target and (sent := str(target[name] or nothing)) not in allowed:
+            yield f"sent with {name} `{sent}`, the profile's is `{'` or `'.join(sorted(allowed))}`"
 
 
 def _where(run: StoredRun, target: Row) -> tuple[str | None, str | None]:
