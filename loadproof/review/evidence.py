@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loadproof.profiles import Profile, profile_document, profile_hash
-from loadproof.review.fields import data_fields
+from loadproof.review.fields import data_fields, reordered
 from loadproof.review.model import EvidenceState, MeasuredRun
 
 _HASH_ONLY = "the profile (only its hash is known)"
@@ -42,6 +42,7 @@ def _changed_since(run: MeasuredRun, profile: Profile) -> tuple[str, ...]:
         return (_HASH_ONLY,)
     # Who accepted what, and whose word counts, says nothing about what runs: no hash is over it, and runs may hold it.
     measured = {name: value for name, value in run.profile.items() if name != "acknowledged"}
-    paths = (change.path for change in data_fields(measured, profile_document(profile)))
+    document = profile_document(profile)
+    paths = (change.path for change in data_fields(measured, document))
     changed = tuple(dict.fromkeys(path for path in paths if path != "benchmark.evidence_from"))
-    return changed or (_HASH_ONLY,)
+    return changed or tuple(f"the order of {path}" for path in reordered(measured, document)) or (_HASH_ONLY,)

@@ -6,6 +6,7 @@ metric, so that one inserted at the top is one that was added. What has no order
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -50,6 +51,17 @@ def profile_fields(before: Profile, after: Profile) -> tuple[FieldChange, ...]:
 def data_fields(before: Mapping[str, object], after: Mapping[str, object]) -> tuple[FieldChange, ...]:
     """The same for two profiles as stored (JSON): lists and tuples alike."""
     return tuple(_changes(before, after))
+
+
+def reordered(before: object, after: object, path: _Path = ()) -> Iterator[str]:
+    """Lists of the same entries in another order, of profiles as stored: what is drawn of them comes out otherwise."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name, value in after.items():
+            yield from reordered(before.get(name), value, (*path, name))
+    elif isinstance(before, list) and isinstance(after, list) and before != after:
+        old, new = (sorted(json.dumps(one, sort_keys=True) for one in items) for items in (before, after))
+        if old == new:
+            yield shown_path(path)
 
 
 def _data(part: Part) -> dict[str, object]:

@@ -50,6 +50,13 @@ def test_only_a_hash_is_said_to_be_only_a_hash() -> None:
     assert state(run(of=OLD, with_profile=False)) == ("stale", "r1", ("the profile (only its hash is known)",))
 
 
+def test_classes_in_another_order_are_said_to_be_that() -> None:
+    """No field differs, and a seed draws other requests of them."""
+    chat, agents = ({"name": name, "share": share} for name, share in (("chat", 0.7), ("agents", 0.3)))
+    of, head = (profile({"workload": {"classes": classes}}) for classes in ([chat, agents], [agents, chat]))
+    assert state(run(of=of), head=head) == ("stale", "r1", ("the order of workload.classes",))
+
+
 def test_the_newest_run_counts() -> None:
     """By its time, not by its place in the list."""
     newer, older = run("r2", "2026-11-02T00:00:00Z"), run("r1", "2026-11-01T00:00:00Z")
