@@ -85,6 +85,14 @@ class Load:
         burst = "" if self.burstiness is None else f" (burstiness {self.burstiness:g})"
         return f"{self.process} {start}{self.requests_per_s:g} requests/s{burst}"
 
+    @property
+    def length(self) -> str:
+        """`80 requests`, `80 requests or 3600 s`, `60 s, opened over 15 s`, `the whole trace`."""
+        ends = [] if self.requests is None else [f"{self.requests:,} requests"]
+        ends += [] if self.duration_s is None else [f"{self.duration_s:g} s"]
+        ramp = f", opened over {self.ramp_s:g} s" if self.ramp_s else ""
+        return (" or ".join(ends) or "the whole trace") + ramp
+
 
 def problems_of(load: Load) -> tuple[str, ...]:
     """Everything wrong with a load, each as `what is wrong; what would do`; empty when it can be driven."""

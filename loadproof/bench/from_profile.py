@@ -156,15 +156,19 @@ def loads_of(profile: Profile, file: Path) -> tuple[Load, ...]:
 _SHAPE = ("hours", "days")
 
 
-def judged_at(profile: Profile, file: Path) -> str:
-    """The level the profile's objectives must hold at, in words."""
+def asked_of(profile: Profile, file: Path) -> tuple[tuple[Load, ...], int]:
+    """What a profile's benchmark asks for, and which of it its objectives must hold at."""
+    benchmark, at = profile.benchmark, profile.objectives.at_concurrency
     loads = loads_of(profile, file)
-    loads = loads or tuple(Load(concurrency=one) for one in sorted(set(profile.benchmark.concurrency)))
-    at = profile.objectives.at_concurrency
-    named = [load for load in loads if not load.is_open and load.value == at]
-    if named:
-        return named[-1].words
-    return max(enumerate(loads), key=lambda one: (one[1].is_open, one[1].value, one[0]))[1].words
+    if not loads:
+        needed = max(benchmark.requests_per_level, benchmark.requests_at_objectives or 0)
+        counts = (
+            (one, needed if one == at else benchmark.requests_per_level) for one in sorted(set(benchmark.concurrency))
+        )
+        loads = tuple(Load(concurrency=one, requests=count) for one, count in counts)
+    named = [place for place, load in enumerate(loads) if not load.is_open and load.value == at]
+    highest = max(range(len(loads)), key=lambda place: (loads[place].is_open, loads[place].value, place))
+    return loads, named[-1] if named else highest
 
 
 def objectives_of(profile: Profile) -> tuple[Objective, ...]:

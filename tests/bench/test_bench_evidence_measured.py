@@ -15,13 +15,14 @@ from bench_evidence import TARGET, profile_tree, run_of_profile
 from loadproof.bench.evidence.measured import Measured, measured_by
 from loadproof.bench.evidence.places import places_of
 from loadproof.bench.evidence.standing import stored_run
-from loadproof.bench.evidence.status import Proof, TreeProfile, proof_of
+from loadproof.bench.evidence.status import Proof, TreeProfile, judged_otherwise, proof_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.bench.from_profile import loads_of, workload_of
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target
 from loadproof.bench.workload.files import digests_of
 from loadproof.cli.main import run as loadproof
+from loadproof.loads import Load
 from loadproof.profiles import Profile, load_profile, profile_hash
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -281,6 +282,95 @@ def test_no_file_outside_is_read_where_none_may_be(tmp_path: Path, chat: Path, n
     found = measured_by(run, *tree(chat), within=tmp_path / "laid-out")
     assert said not in found.differs
     assert f"{named.field} {named.name}: cannot be read, so whether it changed is not known" in found.unknown
+
+
+RAMP = "benchmark: {phases: [{process: constant, from_requests_per_s: 1, requests_per_s: 8, duration_s: 3600}]}"
+SLOTS = "benchmark: {phases: [{concurrency: 4, duration_s: 3600, ramp_s: 600}]}"
+TWO_PHASES = "benchmark: {phases: [{concurrency: 2, duration_s: 3600}, {concurrency: 4, requests: 80}]}"
+AN_HOUR = "benchmark: {concurrency: [4], duration_s: 3600}"
+
+
+def driven(folder: Path, chat: Path, benchmark: str, *loads: Load) -> tuple[str, ...]:
+    """Why a run of other loads than the profile's does not prove it; the content of a trace aside."""
+    assert LEVELS in chat.read_text()
+    chat.write_text(chat.read_text().replace(LEVELS, benchmark))
+    run = run_of_profile(folder, chat, created=NOW, loads=loads)
+    return tuple(judged_otherwise(stored_run(run), *tree(chat)))
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "load", "said"),
+    [
+        (
+            "benchmark: {concurrency: [4], requests_per_level: 400}",
+            Load(concurrency=4, requests=120),
+            "4 in flight was driven for 120 requests, the profile asks for 400 requests",
+        ),
+        (
+            "benchmark: {concurrency: [4], requests_at_objectives: 200}",
+            Load(concurrency=4, requests=120),
+            "4 in flight was driven for 120 requests, the profile asks for 200 requests",
+        ),
+        (
+            AN_HOUR,
+            Load(concurrency=4, duration_s=15),
+            "4 in flight was driven for 15 s, the profile asks for 3600 s",
+        ),
+        (
+            AN_HOUR,
+            Load(concurrency=4, requests=120),
+            "4 in flight was driven for 120 requests, the profile asks for 3600 s",
+        ),
+        (
+            RAMP,
+            Load("constant", requests_per_s=8, from_requests_per_s=1, duration_s=15),
+            "constant 1 to 8 requests/s was driven for 15 s, the profile asks for 3600 s",
+        ),
+        (
+            SLOTS,
+            Load(concurrency=4, duration_s=3600, ramp_s=15),
+            "4 in flight was driven for 3600 s, opened over 15 s, the profile asks for 3600 s, opened over 600 s",
+        ),
+        (
+            IN_PHASES,
+            Load("trace", trace="t.csv", requests=60),
+            "trace t.csv was driven for 60 requests, the profile asks for the whole trace",
+        ),
+        (
+            IN_PHASES,
+            Load("trace", trace="t.csv", duration_s=60),
+            "trace t.csv was driven for 60 s, the profile asks for the whole trace",
+        ),
+    ],
+)
+def test_a_run_of_less_than_the_profile_asks_for_is_named(
+    tmp_path: Path, chat: Path, monkeypatch: pytest.MonkeyPatch, benchmark: str, load: Load, said: str
+) -> None:
+    """In words both are the same load."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text(ROWS)
+    assert driven(tmp_path / "a", chat, benchmark, load) == (said,)
+
+
+def test_every_phase_is_asked_for(tmp_path: Path, chat: Path) -> None:
+    """The objectives hold at the second; what came before it is part of it."""
+    short, judged = Load(concurrency=2, duration_s=15), Load(concurrency=4, requests=80)
+    assert driven(tmp_path / "a", chat, TWO_PHASES, judged)[0] == (
+        "2 in flight was not driven, which the profile has as level 1"
+    )
+    run = run_of_profile(tmp_path / "b", chat, created=NOW, loads=(short, judged))
+    assert "2 in flight was driven for 15 s, the profile asks for 3600 s" in judged_otherwise(
+        stored_run(run), *tree(chat)
+    )
+
+
+@pytest.mark.parametrize(
+    "load",
+    [Load(concurrency=4, requests=120), Load(concurrency=4, duration_s=5), Load(concurrency=4, requests=80, ramp_s=0)],
+)
+def test_a_run_of_more_proves_as_well(tmp_path: Path, chat: Path, load: Load) -> None:
+    """80 requests are asked for; in whatever time 120 were sent."""
+    assert driven(tmp_path / "a", chat, LEVELS, load) == ()
 
 
 def test_prompts_given_on_the_command_line_are_not_the_profiles(tmp_path: Path, chat: Path) -> None:

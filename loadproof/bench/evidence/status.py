@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -13,8 +13,9 @@ import orjson
 from loadproof.bench.evidence.measured import measured_by
 from loadproof.bench.evidence.standing import Standing, proves, said_of, standing_of
 from loadproof.bench.evidence.store import Row, StoredRun, measured_run, part_of
-from loadproof.bench.from_profile import judged_at, objectives_of, workload_of
+from loadproof.bench.from_profile import asked_of, objectives_of, workload_of
 from loadproof.bench.objectives import ERROR_RATE
+from loadproof.loads import Load, problems_of
 from loadproof.profiles import Profile, profile_hash
 from loadproof.profiles.signers import Signers
 from loadproof.review.evidence import evidence_of
@@ -154,9 +155,7 @@ def judged_otherwise(run: StoredRun, profile: Profile, file: Path) -> list[str]:
         if bound is None or not objective.met_by(bound):  # a tighter bound than the profile's proves it, too
             said = "was not judged" if bound is None else f"was judged by {bound:g}"
             found.append(f"{objective.name} {said}, the profile says {objective.comparison} {objective.bound:g}")
-    at, wanted = run.summary.verdict.at_load if run.summary else None, judged_at(profile, file)
-    if at != wanted:
-        found.append(f"judged at {at}, the profile says {wanted}")
+    found += _drove_less(run, profile, file)
     workload = orjson.loads(orjson.dumps(asdict(workload_of(profile, file.parent))))
     ran = part_of(run.plan, "spec", "workload")
     other = [name for name in _OF_WORKLOAD if ran.get(name, workload[name]) != workload[name]]
@@ -166,6 +165,37 @@ def judged_otherwise(run: StoredRun, profile: Profile, file: Path) -> list[str]:
     if ERROR_RATE not in bounds and allowed:
         found.append(f"requests were allowed to fail (--max-error-rate {allowed}), the profile allows none")
     return found + ([f"sent another {', '.join(other)} than the profile's"] if other else [])
+
+
+def _drove_less(run: StoredRun, profile: Profile, file: Path) -> Iterator[str]:
+    """Levels that were others than the profile asks for, or ended sooner: the one that is judged, and every phase."""
+    asked, judged = asked_of(profile, file)
+    at = run.summary.verdict.at_load if run.summary else None
+    if run.summary is None or at != asked[judged].words:
+        yield f"judged at {at}, the profile says {asked[judged].words}"
+        return
+    by_place = {level.planned.level: level for level in run.summary.levels}
+    rows = [(by_place.get(place), place, load) for place, load in enumerate(asked)]
+    if not profile.benchmark.phases:
+        rows = [(next(filter(run.summary.is_judged, run.summary.levels), None), judged, asked[judged])]
+    for level, place, wanted in rows:
+        said = {one.name: getattr(level.planned, one.name) for one in fields(Load)} if level else {}
+        ran = Load(**{name: value for name, value in said.items() if value is not None})
+        if level is None or problems_of(ran) or ran.words != wanted.words:
+            yield f"{wanted.words} was not driven, which the profile has as level {place + 1}"
+        elif _is_less(ran, wanted, level.requests or 0):
+            yield f"{wanted.words} was driven for {ran.length}, the profile asks for {wanted.length}"
+
+
+def _is_less(ran: Load, asked: Load, requests: int) -> bool:
+    """Whether a level of the same words could end sooner; a ramp of another length is another ramp."""
+    ramps = [(one.ramp_s or 0, one.from_requests_per_s and (one.duration_s, one.requests)) for one in (ran, asked)]
+    if ramps[0] != ramps[1]:
+        return True
+    if asked.requests is not None and requests >= asked.requests:
+        return False
+    ends = ((ran.requests, asked.requests), (ran.duration_s, asked.duration_s))
+    return any(own is not None and (wanted is None or own < wanted) for own, wanted in ends)
 
 
 _OF_WORKLOAD = (
