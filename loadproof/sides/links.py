@@ -7,6 +7,7 @@ import os
 import posixpath
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,29 +20,31 @@ LONGEST_PATH, _LONGEST_NAME = 4096, 255  # bytes of a path and of a part of it: 
 
 
 def through_links(
-    ids: dict[str, str],
+    ids: Mapping[str, str],
     links: Collection[str],
     each: Callable[[Iterable[str]], Iterable[tuple[str, bytes]]],
     outside: str,
 ) -> dict[str, str]:
-    """Ids in which a link counts as what it leads to: a file's content, or everything in a folder; `outside` for one
-    that leads out of the project, which nobody follows. `each` gives the paths that links lead to."""
+    """Ids of links, each as what it leads to: a file's content, or everything in a folder; `outside` for one that
+    leads out of the project, which nobody follows. `each` gives the paths that links lead to."""
     linked = sorted(path for path in ids if path in links)
-    if not linked:
-        return ids
-    ordered = sorted(ids)
-    everything = ("everything", digest_of((path, ids[path]) for path in ordered))
+    ordered = sorted(ids) if linked else []
+
+    @cache
+    def everything() -> tuple[str, str]:
+        return "everything", digest_of((path, ids[path]) for path in ordered)
+
     leads = {path: _inside(path, os.fsdecode(target)) for path, target in each(linked[:MOST_LINKS])}
-    found, room = dict(ids), _MOST_REACHED
+    found, room = {}, _MOST_REACHED
     below: dict[str, tuple[str, str]] = {}
     for path in linked:
         hops, target = _hops(path, leads) if path in leads else ([path], "")
         if target and target not in below:
             rows = _below(target, ordered, ids, room)
             room -= len(rows)
-            below[target] = ("below", digest_of(rows)) if room > 0 else everything
+            below[target] = ("below", digest_of(rows)) if room > 0 else everything()
         # A link that nobody follows may lead to all that there is: whatever changes, it changes.
-        rest = below[target] if target else everything if path not in leads else ("outside", outside)
+        rest = below[target] if target else everything() if path not in leads else ("outside", outside)
         found[path] = digest_of([*((one, ids[one]) for one in hops), rest])
     return found
 

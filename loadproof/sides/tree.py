@@ -215,7 +215,8 @@ def commit_tree(label: str, repository: Repository, commit: str, folder: str) ->
     blobs = {path: entry for path, entry in plain.items() if entry.mode != SUBMODULE}
     links = frozenset(path for path, blob in blobs.items() if blob.mode == LINK)
     source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
-    ids = through_links({path: entry.id for path, entry in plain.items()}, links, source.each, outside=commit)
+    ids = {path: entry.id for path, entry in plain.items()}
+    ids |= through_links(ids, links, source.each, outside=commit)
     return Tree(label, source, ids, _slashed(folder), frozenset(plain.keys() - blobs))
 
 
@@ -231,20 +232,24 @@ def working_tree(label: str, repository: Repository, top: Path, folder: str) -> 
 
 
 def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
-    """What lies below `root`, git or not, without what tools leave there."""
+    """What lies below `root`, git or not, without what tools leave there: none of them leaves any of the profiles."""
     found: dict[str, str | None] = {}
     for here, folders, files in os.walk(root):
         below = Path(here).relative_to(root)
-        top = below == Path()
+        kept = below.parts[:1] == (PROFILES,)
         folders[:] = sorted(
             one
             for one in folders
-            if one not in _NEVER
-            and not (top and one.startswith("."))
-            and not (Path(here) / one / "pyvenv.cfg").is_file()  # a virtual environment
+            if one != ".git" and (kept or not (one in _NEVER or _is_virtual_environment(Path(here) / one)))
         )
         found |= {(below / one).as_posix(): None for one in (*files, *folders) if _is_file(Path(here) / one)}
     return _folder_tree(label, root, found, algorithm)
+
+
+def _is_virtual_environment(folder: Path) -> bool:
+    """One that has its Python, too: a file of that name alone would hide a folder from a review."""
+    programs = (folder / "bin" / "python", folder / "Scripts" / "python.exe")
+    return (folder / "pyvenv.cfg").is_file() and any(os.path.lexists(one) for one in programs)
 
 
 def _slashed(folder: str) -> str:
@@ -259,13 +264,33 @@ def _folder_tree(
     folder: str = "",
     submodules: Mapping[str, str] = MappingProxyType({}),
 ) -> Tree:
-    """Ids of files that count are computed where they are not known. What Python compiled here is nobody's code."""
+    """Ids are computed where they are not known, and somebody asks. What Python compiled here is nobody's code."""
     links = frozenset(path for path in known if (root / path).is_symlink())
     source = FolderSource(root, links)
-    code = {path for path in _code_of(known) if not path.endswith(".pyc")}
-    counted = code.union(path for path in known if path.startswith(f"{PROFILES}/"))
-    ids = {path: known[path] or _blob_id(root / path, algorithm) for path in counted} | dict(submodules)
-    return Tree(label, source, through_links(ids, links, source.each, outside=label), folder, frozenset(submodules))
+    counted = {path: one for path, one in known.items() if path.startswith(f"{PROFILES}/") or not path.endswith(".pyc")}
+    ids = _FolderIds(root, {**counted, **submodules}, algorithm)
+    ids.known.update(through_links(ids, links, source.each, outside=label))
+    return Tree(label, source, ids, folder, frozenset(submodules))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FolderIds(Mapping[str, str]):
+    """Ids of files of this machine: any may be named by a profile, and few are."""
+
+    root: Path
+    known: dict[str, str | None]
+    algorithm: str
+
+    def __getitem__(self, path: str) -> str:
+        found = self.known[path] or _blob_id(self.root / path, self.algorithm)
+        self.known[path] = found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
 
 
 def _code_of(paths: Iterable[str]) -> set[str]:

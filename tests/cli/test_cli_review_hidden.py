@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -294,3 +295,57 @@ def test_a_review_looks_at_no_file_of_this_machine(project: Project, tmp_path: P
     [pair] = project.sides("HEAD^", "HEAD").pairs
     assert pair.after is not None and not pair.after.refusal
     assert "LP289" not in {problem.code for problem in pair.after.problems}
+
+
+@pytest.mark.parametrize("file", ["tests/d.jsonl", ".data/d.jsonl", "evidence/d.jsonl"])
+@pytest.mark.parametrize("sides", [("before", "after"), ("after", "before")])
+def test_of_two_folders_data_anywhere_is_told(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, sides: tuple[str, str]
+) -> None:
+    """Where no code is looked for, too."""
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": f"../../{file}"})
+    project.write(file, '{"prompt": "a"}\n')
+    for name in ("before", "after"):
+        shutil.copytree(project.root, tmp_path / name, ignore=shutil.ignore_patterns(".git"))
+    (tmp_path / "after" / file).write_text('{"prompt": "b"}\n')
+    monkeypatch.chdir(tmp_path)
+    assert ("chat", "LR067", "warning") in codes(project.sides(*(f"./{name}" for name in sides)))
+
+
+def test_data_among_the_tests_of_a_working_tree_is_told(project: Project) -> None:
+    """As it is in a commit: changed, and not gone."""
+    project.profile("dev/chat", workload={**PROFILE["workload"], "dataset": "../../tests/d.jsonl"})
+    project.write("tests/d.jsonl", '{"prompt": "a"}\n')
+    project.commit()
+    assert names(project.sides("HEAD")) == []
+    project.write("tests/d.jsonl", '{"prompt": "b"}\n')
+    [pair] = project.sides("HEAD").pairs
+    assert pair.after is not None and "tests/d.jsonl" in pair.after.data
+
+
+@pytest.mark.parametrize("name", ["pyvenv.cfg", "node_modules/p.yaml", "cdk.out/p.yaml"])
+def test_no_folder_of_profiles_is_taken_for_what_a_tool_leaves(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Nor is one for a virtual environment that has no Python."""
+    parent(project, f"deploy_profiles/dev/{name}")
+    project.profile("dev/chat", extends=name if name.endswith(".yaml") else "../dev/search.yaml")
+    for folder in ("before", "after"):
+        shutil.copytree(project.root, tmp_path / folder, ignore=shutil.ignore_patterns(".git"))
+    changed = tmp_path / "after/deploy_profiles/dev" / (name if name.endswith(".yaml") else "chat.yaml")
+    changed.write_text(changed.read_text().replace("max_instances: 2", "max_instances: 4"))
+    monkeypatch.chdir(tmp_path)
+    assert names(project.sides("./before", "./after")) == ["dev/chat"]
+
+
+@pytest.mark.parametrize(("python", "changed"), [("venv/bin/python", ()), ("venv/README", ("venv/lib/a.py",))])
+def test_a_virtual_environment_is_one_that_has_its_python(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, changed: tuple[str, ...]
+) -> None:
+    for file in ("venv/pyvenv.cfg", "venv/lib/a.py", python):
+        project.write(file, "")
+    for folder in ("before", "after"):
+        shutil.copytree(project.root, tmp_path / folder, ignore=shutil.ignore_patterns(".git"))
+    (tmp_path / "after/venv/lib/a.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert project.sides("./before", "./after", trust="base").not_run == changed
