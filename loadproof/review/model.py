@@ -26,7 +26,8 @@ class Side:
     to an environment rather than to a profile. `templates` are CloudFormation templates by stack name; empty where the
     side could not be synthesized, `refusal` then says why, unless `problems` do. `places` is where the fields that the
     file or a parent writes stand, (file, line) by field path; empty where nobody looked. `data` are ids of contents, by
-    file: what the benchmark reads beside the profile; of an environment, who may sign evidence.
+    file: what the benchmark reads beside the profile; of an environment, who may sign evidence. `converted`: files that
+    git writes otherwise at checkout than they were read, by what (`eol=crlf`); of an environment those of code too.
     """
 
     file: str
@@ -37,6 +38,7 @@ class Side:
     refusal: str = ""
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
+    converted: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -93,12 +93,12 @@ class Reader:
                 made_of += tuple(sorted({f"{folder}/{SECOND_ENVIRONMENT}", SIGNERS} & tree.ids.keys()))
             # By way of a link a name may lead anywhere, from where the link stands or from where it leads.
             if made_of is None or through_folders or tree.source.links.intersection(own):
-                everything = everything or digest_of(sorted(tree.ids.items()))
+                everything = everything or digest_of(sorted((*tree.ids.items(), *tree.converted.items())))
                 digest = everything
             else:
-                digest = digest_of((path, tree.ids[path]) for path in made_of)
+                digest = digest_of([(path, tree.ids[path]) for path in made_of] + _converted(tree, made_of))
             if place.of_environment:  # its own stacks come with its first profile, and go with its last
-                digest = digest_of([(digest, str(place.environment_name in peopled))])
+                digest = digest_of([(digest, str(place.environment_name in peopled)), *_converted(tree, tree.code)])
             found[place] = FoundPlace(file, made_of or tuple(sorted({*own})), digest, unfollowed=made_of is None)
         return found
 
@@ -163,6 +163,10 @@ class Reader:
                 return
             linked = path in tree.source.links
             self._named_by_id[tree.ids[path]] = (os.fsdecode(content),) if linked else texts_of(content)
+
+
+def _converted(tree: Tree, paths: Iterable[str]) -> list[tuple[str, str]]:
+    return [(path, tree.converted[path]) for path in paths if path in tree.converted] if tree.converted else []
 
 
 def folders_of(path: str) -> Iterator[str]:

@@ -83,14 +83,39 @@ class Repository:
 
     def tree(self, commit: str, folder: str) -> dict[str, Blob]:
         """Every entry below `folder` ('' is the whole), by its path from there. Empty without such a folder."""
-        listed = self._run("ls-tree", "--full-tree", "-r", "-z", f"{commit}:{folder}", unless="Not a valid object name")
-        found = {}
-        for row in listed.split(b"\0"):
-            if row:
-                facts, _, name = row.partition(b"\t")
-                mode, _, blob = facts.decode().split()
-                found[os.fsdecode(name)] = Blob(mode, blob)
-        return found
+        return _entries(
+            self._run("ls-tree", "--full-tree", "-r", "-z", f"{commit}:{folder}", unless="Not a valid object name")
+        )
+
+    def entries(self, commit: str, paths: Sequence[str]) -> dict[str, Blob]:
+        """Those of these paths, from the top, that a commit has."""
+        return _entries(self._run("ls-tree", "--full-tree", "-z", commit, "--", *paths)) if paths else {}
+
+    def attributes(self, files: Mapping[str, str] | None, paths: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+        """(path, attribute, value) of paths from the top, by `.gitattributes` of these ids; None: by those on the disk.
+
+        This machine's own attributes count for nothing but those of `.git/info`.
+        """
+        count = int(self._variables["GIT_CONFIG_COUNT"])
+        variables = {
+            **self._variables,
+            "GIT_ATTR_NOSYSTEM": "1",
+            f"GIT_CONFIG_KEY_{count}": "core.attributesFile",
+            f"GIT_CONFIG_VALUE_{count}": os.devnull,
+            "GIT_CONFIG_COUNT": str(count + 1),
+        }
+        asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        with tempfile.TemporaryDirectory() as folder:
+            if files is not None:  # an index of them alone; git reads them from there as of a commit only since 2.40
+                variables["GIT_INDEX_FILE"] = str(Path(folder) / "index")
+                rows = b"".join(b"100644 %s\t%s\0" % (one.encode(), os.fsencode(path)) for path, one in files.items())
+                self._run("update-index", "-z", "--index-info", variables=variables, told=rows)
+            source = () if files is None else ("--cached",)
+            said = self._run(
+                "check-attr", "-z", "--stdin", "-a", *source, folder=self.top, variables=variables, told=asked
+            )
+        words = iter(os.fsdecode(said).split("\0"))
+        return zip(words, words, words, strict=False)
 
     def has_folder(self, commit: str, folder: str) -> bool:
         return self._asked("cat-file", "-t", f"{commit}:{folder}") == "tree"
@@ -181,24 +206,32 @@ class Repository:
         self._why = done.stderr.decode(errors="replace").strip().partition("\n")[0] or "git refuses"
         return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None
 
-    def _run(self, *arguments: str, folder: Path | None = None, unless: str | None = None) -> bytes:
+    def _run(
+        self,
+        *arguments: str,
+        folder: Path | None = None,
+        unless: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        told: bytes = b"",
+    ) -> bytes:
         """What git prints; nothing where it refuses with the words `unless`. Raises CouldNotRunError."""
-        done = self._started(arguments, folder or self.here)
+        done = self._started(arguments, folder or self.here, variables, told)
         why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
         if done.returncode == 0 or (unless is not None and unless in why):
             return done.stdout
         raise CouldNotRunError(f"git {arguments[0]} failed: {why}")
 
     def _started(
-        self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
+        self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None, told: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        """Raises InputError for an answer without an end."""
+        """`told` is its standard input. Raises InputError for an answer without an end."""
         command = ["git", "--no-pager", "--literal-pathspecs", *arguments]
         with (
             tempfile.TemporaryFile() as words,
+            _file_of(told) as asked,
             subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=asked,
                 stdout=subprocess.PIPE,
                 stderr=words,
                 cwd=folder,
@@ -206,7 +239,7 @@ class Repository:
             ) as process,
         ):
             assert process.stdout is not None
-            patience_s = PATIENCE_FOR_NAMES_S if arguments[0] == "ls-tree" else PATIENCE_S
+            patience_s = PATIENCE_FOR_NAMES_S if arguments[0] in ("ls-tree", "check-attr") else PATIENCE_S
             watch = threading.Timer(patience_s, process.kill)
             watch.start()
             began_s = time.monotonic()
@@ -245,6 +278,24 @@ class Repository:
         for number, (name, value) in enumerate((*_STARTS_NOTHING, *filters), start=count):
             plain |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         return {**plain, "GIT_CONFIG_COUNT": str(count + len(_STARTS_NOTHING) + len(filters))}
+
+
+def _entries(listed: bytes) -> dict[str, Blob]:
+    found = {}
+    for row in listed.split(b"\0"):
+        if row:
+            facts, _, name = row.partition(b"\t")
+            mode, _, blob = facts.decode().split()
+            found[os.fsdecode(name)] = Blob(mode, blob)
+    return found
+
+
+@contextmanager
+def _file_of(content: bytes) -> Iterator[IO[bytes]]:
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file
 
 
 def _size(facts: bytes, one: str) -> int:

@@ -319,4 +319,5 @@ def _is_nothing(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> boo
             place not in half.refusals and not half.templates.get(place) and half.checked[place].ok for half in halves
         )
         and all(half.data(place) == halves[0].data(place) for half in halves)
+        and all(half.converted(place) == halves[0].converted(place) for half in halves)
     )

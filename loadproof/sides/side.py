@@ -194,7 +194,16 @@ class UnfinishedSide:
             refusal=refusal if checked.ok or elsewhere or place in self.late else "",
             places=self._places(checked),
             data=self.data(place),
+            converted=self.converted(place),
         )
+
+    def converted(self, place: Place) -> dict[str, str]:
+        """What a checkout writes otherwise than it was read here, and how: of a place, or of code with environments."""
+        files = self.found[place].made_of
+        if place.of_environment:
+            files += self.tree.code
+        how = self.tree.converted
+        return {readable_name(self.tree.folder + path): how[path] for path in files if path in how} if how else {}
 
     def data(self, place: Place) -> dict[str, str]:
         """Ids of what is read beside a profile, and of whose signatures count in an environment, by file."""

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from loadproof.errors import InputError
+from loadproof.sides.attributes import of_commit, of_working_tree
 from loadproof.sides.git import LINK, SUBMODULE, Blob, Repository
 from loadproof.sides.links import make_link, through_links
 from loadproof.sides.names import digest_of, is_plain
@@ -61,7 +62,8 @@ class Tree:
     """The project folder (where `deploy_profiles` lies) of one side. `ids` are by path from there.
 
     `folder` is the project's in its repository (`infra/`), so that files can be named as the repository does.
-    `submodules` are paths in `ids` that have a commit of another repository in the place of a content.
+    `submodules` are paths in `ids` that have a commit of another repository in the place of a content. `converted` are
+    those that a checkout writes otherwise than git keeps them, with how.
     """
 
     label: str
@@ -69,6 +71,7 @@ class Tree:
     ids: Mapping[str, str]
     folder: str = ""
     submodules: frozenset[str] = frozenset()
+    converted: Mapping[str, str] = field(default_factory=dict)
     code: tuple[str, ...] = field(init=False)  # paths that synthesis may read beside the profiles, sorted
     code_id: str = field(init=False)
 
@@ -217,7 +220,8 @@ def commit_tree(label: str, repository: Repository, commit: str, folder: str) ->
     source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
     ids = {path: entry.id for path, entry in plain.items()}
     ids |= through_links(ids, links, source.each, outside=commit)
-    return Tree(label, source, ids, _slashed(folder), frozenset(plain.keys() - blobs))
+    converted = of_commit(repository, commit, folder, blobs, blobs.keys() - links)
+    return Tree(label, source, ids, _slashed(folder), frozenset(plain.keys() - blobs), converted)
 
 
 def working_tree(label: str, repository: Repository, top: Path, folder: str) -> Tree:
@@ -226,9 +230,10 @@ def working_tree(label: str, repository: Repository, top: Path, folder: str) -> 
     known = repository.working_ids(root)
     chosen = [path for path in known if is_plain(path) and _is_file(root / path)]
     submodules = {path: one for path, one in repository.submodules(root).items() if is_plain(path)}
-    return _folder_tree(
+    made = _folder_tree(
         label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder), submodules
     )
+    return replace(made, converted=of_working_tree(repository, top, folder, set(chosen) - made.source.links))
 
 
 def folder_tree(label: str, root: Path, algorithm: str) -> Tree:

@@ -349,3 +349,60 @@ def test_a_virtual_environment_is_one_that_has_its_python(
     (tmp_path / "after/venv/lib/a.py").write_text("x = 1\n")
     monkeypatch.chdir(tmp_path)
     assert project.sides("./before", "./after", trust="base").not_run == changed
+
+
+def found_by_attributes(project: Project, text: str, at: str = ".gitattributes", head: str | None = "HEAD") -> set[str]:
+    """What a review says of HEAD's attributes: `environment risk`."""
+    project.write(at, text)
+    if head is not None:
+        project.commit()
+    sides = project.sides("main~1" if head else "main", head)
+    return {f"{name} {severity}" for name, code, severity in codes(sides) if code == "LR068"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("chat.yaml text eol=crlf\n", {"chat warning"}),
+        ("chat.yaml eol=crlf\n", {"chat warning"}),
+        ("chat.yaml ident\n", {"chat risk"}),
+        ("chat.yaml working-tree-encoding=ISO-8859-1\n", {"chat risk"}),
+        ("chat.yaml filter=evil\n", {"chat risk"}),
+        ("chat.yaml export-subst\n", {"chat risk"}),
+        ("[attr]innocent ident\nchat.yaml innocent\n", {"chat risk"}),
+        ("app.py ident\n", {"environment risk"}),
+        ("*.jsonl filter=lfs\n", {"search risk"}),
+        ("* text=auto\n*.png binary\n*.yaml text\n*.md eol=crlf\n", set()),
+        ("*.yaml working-tree-encoding=UTF-8\n*.py -text eol=crlf\n", set()),
+    ],
+)
+@pytest.mark.parametrize("head", ["HEAD", None])
+def test_what_a_checkout_would_hold_otherwise_is_told(
+    project: Project, text: str, found: set[str], head: str | None
+) -> None:
+    """A review reads blobs, and who deploys has files."""
+    project.profile("dev/search", workload={**PROFILE["workload"], "dataset": "d.jsonl"})
+    project.write("deploy_profiles/dev/d.jsonl", '{"prompt": "a"}\n')
+    project.commit()
+    assert found_by_attributes(project, text, head=head) == found
+
+
+def test_attributes_in_a_folder_and_above_the_project_count(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found_by_attributes(project, "chat.yaml ident\n", "deploy_profiles/dev/.gitattributes") == {"chat risk"}
+    (project.root / "infra").mkdir()
+    project.git("mv", "app.py", "cdk.json", "stacks", "deploy_profiles", "infra")
+    project.commit()
+    monkeypatch.chdir(project.root / "infra")
+    for head in (None, "HEAD"):
+        assert found_by_attributes(project, "infra/app.py ident\n", head=head) == {"environment risk"}
+
+
+def test_attributes_that_were_there_are_told_of_a_new_file(project: Project) -> None:
+    """Nothing was converted by them before."""
+    assert found_by_attributes(project, "*-new.yaml ident\n") == set()
+    project.profile("dev/chat-new")
+    project.commit()
+    assert ("chat-new", "LR068", "risk") in codes(project.sides("HEAD^", "HEAD"))
+    project.profile("dev/chat-new", comment="as it was")
+    project.commit()
+    assert "LR068" not in {code for _, code, _ in codes(project.sides("HEAD^", "HEAD"))}

@@ -2,8 +2,9 @@
 
 `<pair>/{before,after}/<environment>/{environment,<profile>}.yaml` are folders as `deploy_profiles/`, a side may be
 missing. Where no profile can show it (our stacks do it right) `<pair>/{before,after}.json` are templates, with an
-optional `environment.yaml` that holds for both. `<pair>/expected.yaml` lists the findings, all of them; `said.txt`
-holds their words (written again with REWRITE_SNAPSHOTS=1).
+optional `environment.yaml` that holds for both. `<pair>/expected.yaml` lists the findings, all of them, and what
+`.gitattributes` makes of either side's files (`converted`); `said.txt` holds their words (written again with
+REWRITE_SNAPSHOTS=1).
 Everything is synthesized once a process: one App, a stage for each different side.
 """
 
@@ -126,6 +127,10 @@ def _all() -> dict[str, Pair]:
 
 def _pair(name: str, before: _Read | Side | None, after: _Read | Side | None, templates: Mapping[str, Any]) -> Pair:
     sides = [_side(one, templates) if isinstance(one, _Read) else one for one in (before, after)]
+    how = about(name).get("converted", {})
+    sides = [
+        one and replace(one, converted=how.get(at, {})) for at, one in zip(("before", "after"), sides, strict=True)
+    ]
     of = next(one for one in (after, before) if one is not None)
     if isinstance(of, Side):
         return Pair("prod", "chat", *sides)

@@ -12,6 +12,7 @@ from loadproof.review.rules.change import Change
 from loadproof.review.rules.refused import REFUSED, new_problems, new_template_findings, stops
 from loadproof.review.rules.rule import RULES, Found, rule
 from loadproof.review.rules.shields import encryption_lost, isolation_lost
+from loadproof.review.rules.words import listing
 from loadproof.templates import RULES as TEMPLATE_RULES
 
 # Rules over templates that have a finding of their own here: rights, pinning, secrets, code.
@@ -155,6 +156,27 @@ def data_changed(change: Change) -> Iterator[Found]:
             yield Found("", message, "read whose keys and names are in it", "risk")
         else:
             yield Found("", f"{file} {what}: a benchmark sends or counts by it", "benchmark it again")
+
+
+@rule(
+    "LR068",
+    "Other bytes at checkout",
+    reason="`.gitattributes` has git write a file otherwise than it keeps it: in another encoding, through a program "
+    "(`filter`), with words put in (`ident`, and `export-subst` in archives) or other line ends. A review reads what "
+    "git keeps, and who deploys from a checkout deploys something else.",
+    mend="Take the attribute away from profiles, data and code.",
+    source="https://git-scm.com/docs/gitattributes",
+    severity="risk",
+)
+def converted(change: Change) -> Iterator[Found]:
+    before, after = change.context.pair.before, change.context.pair.after
+    known = before.converted if before is not None else {}
+    new = {file: how for file, how in sorted(after.converted.items()) if known.get(file) != how} if after else {}
+    if new:
+        files = listing([f"{file} (`{how}`)" for file, how in new.items()])
+        message = f"a checkout has other bytes than were reviewed, by `.gitattributes`: {files}"
+        severity: Severity = "warning" if set(new.values()) == {"eol=crlf"} else "risk"
+        yield Found("", message, "take the attribute away from them", severity)
 
 
 RULES.reported_elsewhere(
