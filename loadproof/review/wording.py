@@ -107,7 +107,7 @@ def changes_cell(profile: ProfileDocument) -> str:
         return "its file is deleted; its stack stays"
     if profile["fields"] or profile["resources"]:
         return ""
-    unknown = profile["state"] != "unchanged" and not profile["fields"]
+    unknown = any("resources are not compared" in note for note in profile["notes"])
     return "resources not compared" if unknown else "nothing that is deployed"
 
 

@@ -198,8 +198,9 @@ class UnfinishedSide:
         )
 
     def converted(self, place: Place) -> dict[str, str]:
-        """What a checkout writes otherwise than it was read here, and how: of a place, or of code with environments."""
-        files = self.found[place].made_of
+        """What a checkout writes otherwise than it was read, and how: a place's own, and code with environments."""
+        shared = f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}"
+        files = [path for path in self.found[place].made_of if place.of_environment or path != shared]
         if place.of_environment:
             files += self.tree.code
         how = self.tree.converted

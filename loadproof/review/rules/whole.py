@@ -176,7 +176,7 @@ def converted(change: Change) -> Iterator[Found]:
         files = listing([f"{file} (`{how}`)" for file, how in new.items()])
         message = f"a checkout has other bytes than were reviewed, by `.gitattributes`: {files}"
         severity: Severity = "warning" if set(new.values()) == {"eol=crlf"} else "risk"
-        yield Found("", message, "take the attribute away from them", severity)
+        yield Found("", message, "take the attribute away from these files", severity)
 
 
 RULES.reported_elsewhere(
