@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from loadproof.profiles import Profile, profile_document, profile_hash
 from loadproof.review.fields import data_fields, reordered
@@ -20,7 +21,12 @@ def evidence_of(
     even where a newer one measured another: it is still true. Without a profile (removed, refused) the newest run is
     stale. Runs that prove nothing are passed over; where there are no others, the newest is `claimed`.
     """
-    claimed = [run for run in runs if run.profile_name == name and run.environment_name in (None, environment_name)]
+    named = [run for run in runs if run.profile_name == name and run.environment_name in (None, environment_name)]
+    state = _state_of(profile, [run for run in named if not run.gone])
+    return replace(state, gone=tuple(run for run in named if run.gone))
+
+
+def _state_of(profile: Profile | None, claimed: Sequence[MeasuredRun]) -> EvidenceState:
     own = [run for run in claimed if run.proves]
     if not claimed:
         return EvidenceState("none")

@@ -157,6 +157,7 @@ class MeasuredRun:
     signer: str = ""  # as BASE's signers.yaml names it; empty: claimed
     proves: bool = True  # False: nobody signed it whose word this profile takes, or it measured something else
     elsewhere: tuple[str, ...] = ()  # how what it measured is not what this profile deploys
+    gone: bool = False  # True: BASE keeps it, and HEAD does not, or not as it was
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +165,13 @@ class EvidenceState:
     """The newest run of the profile: `current` if its hash is the head's, else `stale` with what changed since.
 
     `claimed`: there are only runs that prove nothing, since nobody signed them whose word counts, or since they
-    measured something else: then `changed_since` says what.
+    measured something else: then `changed_since` says what. `gone` are runs that the change takes away.
     """
 
     state: Literal["current", "stale", "claimed", "none"]
     run: MeasuredRun | None = None
     changed_since: tuple[str, ...] = ()
+    gone: tuple[MeasuredRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

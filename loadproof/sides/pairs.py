@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.profiles import profile_hash
 from loadproof.review.model import Pair
 from loadproof.sides.affected import Place, Reader, affected
 from loadproof.sides.cache import Cache
@@ -43,11 +44,15 @@ AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))  # processes; each is Pytho
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What `-c` says: names of environments and profiles (None for all), and what else goes to synthesis."""
+    """What `-c` says: names of environments and profiles (None for all), and what else goes to synthesis.
+
+    `touched`: profiles that are shown where either side has one of these hashes, though nothing of theirs changed.
+    """
 
     environments: tuple[str, ...] | None = None
     profiles: tuple[str, ...] | None = None
     context: Mapping[str, str] = field(default_factory=dict)
+    touched: Mapping[Place, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +101,8 @@ def find_sides(
     same_code = base.has_own_code == codebase.has_own_code and (
         not codebase.has_own_code or base.code_id == codebase.code_id
     )
-    places = [place for place in affected(before, after, same_code=same_code) if _is_chosen(place, choice)]
-    _refuse_too_many(places)
-    # What is deployed comes first, so that no number of new profiles takes the time for it.
-    places.sort(key=lambda place: (not place.of_environment, place not in before))
+    touched = choice.touched.keys() & before.keys() & after.keys()
+    places = _looked_at({*affected(before, after, same_code=same_code), *touched}, before, choice)
     halves = tuple(
         UnfinishedSide(tree, code, found, tuple(p for p in places if p in found), work / name, choice.context)
         for name, tree, code, found in ((BASE, base, base, before), (HEAD, head, codebase, after))
@@ -119,7 +122,7 @@ def find_sides(
         say(f"{profiles} of {total} profiles affected; {count} to synthesize{kept}")
     if count:
         _synthesize(halves, wanted, programs, deadline, cache)
-    pairs = sorted(_pairs(places, halves, deadline), key=lambda one: (one.pair.environment_name, one.pair.name))
+    pairs = sorted(_pairs(places, halves, deadline, choice), key=lambda one: (one.pair.environment_name, one.pair.name))
     shown = sum(not pair.environment_level for pair in pairs)
     not_run = () if codebase is head else _changed_code(base, head)
     return Sides(tuple(pair.pair for pair in pairs), total - shown, count, from_cache, programs.started, not_run)
@@ -154,12 +157,15 @@ def _refuse_unknown(choice: Choice, places: set[Place]) -> None:
             )
 
 
-def _refuse_too_many(places: Sequence[Place]) -> None:
+def _looked_at(found: Collection[Place], before: Collection[Place], choice: Choice) -> list[Place]:
+    """What is deployed comes first, so that no number of new profiles takes the time for it. Raises InputError."""
+    places = [place for place in found if _is_chosen(place, choice)]
     if len(places) > MOST_PLACES:
         raise InputError(
             f"{len(places):,} profiles are affected, and a review takes {MOST_PLACES:,}; choose with -c env=NAME and "
             "-c profile=NAME"
         )
+    return sorted(places, key=lambda place: (not place.of_environment, place not in before, place))
 
 
 def _check(places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: Deadline) -> None:
@@ -280,13 +286,16 @@ class _Paired:
     environment_level: bool
 
 
-def _pairs(places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: Deadline) -> Iterator[_Paired]:
+def _pairs(
+    places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: Deadline, choice: Choice
+) -> Iterator[_Paired]:
     base, head = halves
     for place in places:
         if deadline.is_over(REVIEWED):
             for half in halves:
                 half.put_off(place, deadline.refusal)
-        if _is_same(place, base, head) or _is_nothing(place, base, head):
+        is_touched = any(_hash(half, place) in choice.touched.get(place, ()) for half in halves)
+        if (_is_same(place, base, head) and not is_touched) or _is_nothing(place, base, head):
             continue
         bare = [half.is_bare(place) for half in halves]  # of both, the environment's file is all there is to tell of
         before, after = (
@@ -296,6 +305,11 @@ def _pairs(places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: 
         yield _Paired(
             Pair(readable_name(place.environment_name), readable_name(place.name), before, after), place.of_environment
         )
+
+
+def _hash(half: UnfinishedSide, place: Place) -> str | None:
+    profile = half.checked[place].profile if place in half.checked else None
+    return None if profile is None else profile_hash(profile)
 
 
 def _is_same(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> bool:

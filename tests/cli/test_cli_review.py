@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,8 +19,9 @@ from bench_evidence import TARGET, run_of_profile
 from bench_summaries import whole
 from review_repository import Project
 
+from loadproof.bench.spec import ProfileRef
 from loadproof.cli.main import run
-from loadproof.profiles import load_profile
+from loadproof.profiles import load_profile, profile_document, profile_hash
 
 REPOSITORY = Path(__file__).parents[2]
 LOOSER = {"at_concurrency": 4, "e2e_p95_ms": 4000, "error_rate_max": 0.01}
@@ -271,6 +273,69 @@ def test_evidence_of_the_head_is_found(project: Project, capsys: pytest.CaptureF
     (profile_review,) = json.loads(capsys.readouterr().out)["profiles"]
     assert profile_review["evidence"]["state"] == "stale"
     assert folder in json.dumps(profile_review["evidence"])
+
+
+KEPT = "evidence/dev/search/r1"
+
+
+def kept(project: Project) -> Path:
+    """A FAIL of dev/search as it is, on both sides."""
+    file = project.root / "deploy_profiles" / "dev" / "search.yaml"
+    at, profile = load_profile(file).objectives.at_concurrency, load_profile(file)
+    ref = ProfileRef("search", str(file), profile_hash(profile), "dev", profile_document(profile))
+    folder = run_of_profile(project.root / KEPT, file, slower=90.0, concurrency=(at,), profile=ref)
+    project.git("checkout", "-q", "main")
+    project.commit()
+    return folder
+
+
+def gone(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str, str]]:
+    """(profile, severity, message) of runs that are told to be taken away."""
+    run(["review", "HEAD^", "HEAD", "--format", "json", *arguments])
+    profiles = json.loads(capsys.readouterr().out)["profiles"]
+    found = [(one["profile"], row) for one in profiles for row in one["findings"] if row["code"] == "LR059"]
+    return [(name, row["severity"], row["message"]) for name, row in found]
+
+
+@pytest.mark.parametrize("file", ["", "summary.json"])
+def test_evidence_that_is_taken_away_is_told(project: Project, capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """No profile is touched; a FAIL that is gone, or no run any more, brings the PASS before it back."""
+    kept(project)
+    project.git("rm", "-q", "-r", f"{KEPT}/{file}")
+    project.commit()
+    assert gone(capsys) == [
+        ("search", "risk", "1 run of just this profile taken away, or changed: r1 (FAIL)"),
+    ]
+    assert gone(capsys, "-c", "profile=chat") == []
+
+
+def test_of_two_folders_evidence_that_is_taken_away_is_told(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(project)
+    project.git("clone", "-q", ".", str(tmp_path / "head"))
+    shutil.rmtree(tmp_path / "head" / "evidence")
+    run(["review", ".", str(tmp_path / "head"), "--format", "json"])
+    [profile] = json.loads(capsys.readouterr().out)["profiles"]
+    assert [one["code"] for one in profile["findings"]] == ["LR059"]
+
+
+def test_evidence_that_is_kept_elsewhere_or_signed_or_old_is_not_gone(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Moved, then signed, then pruned when it measured another profile than either side's."""
+    kept(project)
+    project.git("mv", KEPT, "evidence/moved")
+    project.commit()
+    assert gone(capsys) == []
+    project.write("evidence/moved/evidence.dsse.json", "{}")
+    project.commit()
+    assert gone(capsys) == []
+    project.profile("dev/search", objectives=LOOSER)
+    project.commit()
+    project.git("rm", "-q", "-r", "evidence")
+    project.commit()
+    assert gone(capsys) == []
 
 
 def test_a_run_of_another_region_proves_nothing_of_the_head(

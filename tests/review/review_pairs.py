@@ -70,14 +70,17 @@ def expected(name: str) -> Expected:
 
 
 def runs(name: str) -> tuple[MeasuredRun, ...]:
-    """What is measured of the pair: `measured: before` in expected.yaml is a run of that side, `older` of neither."""
-    of = about(name).get("measured")
+    """What is measured of the pair: `measured: before` in expected.yaml is a run of that side, `older` of neither, and
+    `taken_away` says the same of runs that the change takes away."""
+    gone = about(name).get("taken_away")
+    of = gone or about(name).get("measured")
     if of is None:
         return ()
     side = pair(name).before
     assert side is not None and side.profile is not None
     digest = profile_hash(side.profile) if of == "before" else "0" * 64
-    return (MeasuredRun("20261120-080000-chat", "2026-11-20T08:00:00Z", "chat", "prod", digest, "PASS", {}),)
+    run = MeasuredRun("20261120-080000-chat", "2026-11-20T08:00:00Z", "chat", "prod", digest, "PASS", {})
+    return (replace(run, verdict="FAIL", gone=True),) if gone else (run,)
 
 
 @cache

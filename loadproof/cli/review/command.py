@@ -10,20 +10,22 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from loadproof.cli.review.evidence import runs_for
+from loadproof.cli.review.evidence import runs_for, taken_away
 from loadproof.cli.review.write import Target, targets_of, write
 from loadproof.errors import ExitCode, InputError
 from loadproof.review.assemble import review as assembled
 from loadproof.review.document import DOCS_PAGE, document
 from loadproof.review.formats import Format
-from loadproof.review.model import SEVERITIES, Review, Severity
+from loadproof.review.model import SEVERITIES, MeasuredRun, Review, Severity
 from loadproof.review.reading import MOST_BYTES, read_document
 from loadproof.review.verdict import verdict_of
+from loadproof.sides.affected import Place
 from loadproof.sides.cache import Cache, cache_folder
 from loadproof.sides.deadline import OF_A_STRANGER_S, REVIEWED, Deadline
 from loadproof.sides.pairs import Choice, Trust, find_sides
@@ -163,6 +165,8 @@ def _made(
         say(note)
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
+        gone = taken_away(before, after, work)
+        choice = replace(choice, touched=_profiles_of(gone))
         sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust, deadline)
         wanted = sides.pairs or evidence
         runs = runs_for(named_base(base, before), after, sides.pairs, evidence, work, say) if wanted else ()
@@ -170,13 +174,21 @@ def _made(
         before.label,
         after.label,
         sides.pairs,
-        runs,
+        (*runs, *gone),
         sides.unaffected,
         sides.not_run,
         lambda: deadline.refusal if deadline.is_over(REVIEWED) else "",
     )
     say(f"reviewed in {time.monotonic() - started_s:.1f} s")
     return made
+
+
+def _profiles_of(runs: Sequence[MeasuredRun]) -> dict[Place, set[str]]:
+    """Hashes of the profiles that were measured."""
+    found: dict[Place, set[str]] = {}
+    for run in runs:
+        found.setdefault(Place(run.environment_name or "", run.profile_name), set()).add(run.profile_sha256)
+    return found
 
 
 @contextmanager

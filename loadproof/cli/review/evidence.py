@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -30,6 +30,7 @@ from loadproof.sides.names import is_plain
 from loadproof.sides.pairs import HEAD
 from loadproof.sides.tree import PROFILES, CommitSource, Tree
 
+_NAMES = (PLAN, SUMMARY, EVIDENCE, SIGNATURE)
 _MOST_FILES = 4_000  # of evidence, read of one commit
 _MOST_SIDE_BYTES = 12 * 2**20  # of all of them: some 36 times as much in memory, at worst
 
@@ -51,13 +52,41 @@ def runs_for(
     root = head.source.folder
     if root is None:
         root = work / "evidence-of-head"
-        left_out = _lay_out(head, root)
+        left_out = _lay_out(head, root, head.ids)
         if left_out:
             say(
                 f"{left_out:,} files of evidence are not read and count as none: a review reads {_MOST_FILES:,} of "
                 f"{MOST_BYTES // 2**20} MiB each, {_MOST_SIDE_BYTES // 2**20} MiB in all; take old runs away"
             )
     return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, reading))
+
+
+def taken_away(base: Tree, head: Tree, work: Path) -> tuple[MeasuredRun, ...]:
+    """Runs below `evidence/` of BASE that HEAD does not keep as they were, wherever. Signing one takes nothing away."""
+    kept = set()
+    for files in _runs_in(head).values():
+        kept |= {frozenset(files.items()), frozenset((name, one) for name, one in files.items() if name != SIGNATURE)}
+    gone = [
+        folder
+        for folder, files in _runs_in(base).items()
+        if folder.startswith(f"{DEFAULT_PLACES[0]}/") and frozenset(files.items()) not in kept
+    ]
+    root = base.source.folder
+    if root is None and gone:
+        root = work / "evidence-of-base"
+        _lay_out(base, root, [f"{folder}/{name}" for folder in gone for name in _NAMES])
+    found = (run for folder in gone if root and (root / folder).is_dir() for run in stored_runs(root / folder))
+    return tuple(replace(run, gone=True) for run in found)
+
+
+def _runs_in(tree: Tree) -> dict[str, dict[str, str]]:
+    """Ids of the small files of every run, by its folder."""
+    found: dict[str, dict[str, str]] = {}
+    for path in tree.ids:
+        if _is_of_a_run(path) and path not in tree.source.links:
+            folder, _, name = path.rpartition("/")
+            found.setdefault(folder, {})[name] = tree.ids[path]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +177,17 @@ def _beside(root: Path, name: str, reading: Reading) -> list[MeasuredRun]:
     return [replace(run, link=run.link.removeprefix(start)) for run in reading.runs(root / name)]
 
 
-def _lay_out(head: Tree, root: Path) -> int:
+def _lay_out(tree: Tree, root: Path, among: Iterable[str]) -> int:
     """The small files of every run that a commit holds, within bounds. Returns how many were left out."""
-    if not isinstance(head.source, CommitSource):
+    if not isinstance(tree.source, CommitSource):
         return 0
     paths: dict[str, list[str]] = {}
-    chosen = [path for path in head.source.blobs if _is_of_a_run(path) and path not in head.source.links]
+    blobs, links = tree.source.blobs, tree.source.links
+    chosen = [path for path in among if _is_of_a_run(path) and path in blobs and path not in links]
     for path in chosen[:_MOST_FILES]:
-        paths.setdefault(head.source.blobs[path].id, []).append(path)
+        paths.setdefault(blobs[path].id, []).append(path)
     laid, room_bytes = 0, _MOST_SIDE_BYTES
-    for blob, content in head.source.repository.contents(paths, MOST_BYTES):
+    for blob, content in tree.source.repository.contents(paths, MOST_BYTES):
         for path in paths[blob]:
             if content == OVERSIZED or len(content) > room_bytes:
                 continue
@@ -169,5 +199,4 @@ def _lay_out(head: Tree, root: Path) -> int:
 
 
 def _is_of_a_run(path: str) -> bool:
-    names = (PLAN, SUMMARY, EVIDENCE, SIGNATURE)
-    return path.partition("/")[0] in DEFAULT_PLACES and path.rpartition("/")[2] in names and is_plain(path)
+    return path.partition("/")[0] in DEFAULT_PLACES and path.rpartition("/")[2] in _NAMES and is_plain(path)

@@ -8,7 +8,7 @@ from typing import Final
 from loadproof.pages.wording import counted
 from loadproof.profiles import profile_hash
 from loadproof.profiles.schema import Objectives
-from loadproof.review.model import ObjectiveChange
+from loadproof.review.model import ObjectiveChange, Severity
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import ALARM, SCALING_POLICY
@@ -189,6 +189,27 @@ def alarms_lost(change: Change) -> Iterator[Found]:
             "environment.yaml: alarm_topic_arn", "environment.yaml: alarm_emails", otherwise=silent[0].logical_id
         )
         yield Found(subject, message, "keep the topic that alarms tell")
+
+
+@rule(
+    "LR059",
+    "Evidence taken away",
+    reason="A run of just this profile that BASE keeps below `evidence/` is gone, or is another now. Without a FAIL "
+    "the PASS before it counts again; without a PASS nothing measured speaks for the profile.",
+    mend="Keep the runs of profiles as they are deployed; prune those of older versions.",
+    source="docs/evidence.md: a profile is proven by its newest run, whatever older ones said",
+    severity="risk",
+)
+def evidence_gone(change: Change) -> Iterator[Found]:
+    hashes = {profile_hash(view.profile) for view in (change.before, change.after) if view.profile is not None}
+    gone = [run for run in change.context.evidence.gone if run.profile_sha256 in hashes]
+    severities: tuple[Severity, ...] = ("warning", "risk")
+    for severity in severities:
+        runs = [run for run in gone if (run.verdict == "PASS") == (severity == "warning")]
+        if runs:
+            names = listing([f"{run.run_id} ({run.verdict})" for run in runs])
+            message = f"{counted(len(runs), 'run')} of just this profile taken away, or changed: {names}"
+            yield Found("", message, "keep what was measured of it", severity)
 
 
 @rule(
