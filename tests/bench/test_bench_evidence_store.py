@@ -213,8 +213,8 @@ def test_a_changed_run_is_none_of_a_reviews(run: Path) -> None:
     assert stored_runs(run.parent) == ()
 
 
-def test_a_run_judged_by_less_is_none_of_a_reviews(tmp_path: Path, chat: Path) -> None:
-    """TTFT at most 99999 ms where the profile says less: a PASS of nothing that the head promises."""
+def test_a_run_judged_by_less_proves_nothing_in_a_review(tmp_path: Path, chat: Path) -> None:
+    """TTFT at most 99999 ms where the profile says less: a PASS of nothing that the head promises, and it says so."""
     from loadproof.cli.review.evidence import runs_for
     from loadproof.review.model import Pair, Side
     from loadproof.sides.refs import find_trees
@@ -228,7 +228,8 @@ def test_a_run_judged_by_less_is_none_of_a_reviews(tmp_path: Path, chat: Path) -
     side = Side(chat.relative_to(project).as_posix(), None, profile, {})
     base, head, _ = find_trees(str(project), str(project), direct=True)
     found = runs_for(base, head, [Pair("dev", "chat", None, side)], [str(tmp_path / "runs")], project, print)
-    assert [Path(run.link).name for run in found] == ["own"]
+    said = {Path(run.link).name: (run.proves, run.elsewhere) for run in found}
+    assert said == {"own": (True, ()), "loose": (False, ("ttft_p95_ms was judged by 99999, the profile says <= 500",))}
 
 
 def test_a_file_of_too_many_values_is_no_runs(run: Path) -> None:

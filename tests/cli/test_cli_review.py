@@ -320,6 +320,21 @@ def test_of_two_folders_evidence_that_is_taken_away_is_told(
     assert [one["code"] for one in profile["findings"]] == ["LR059"]
 
 
+def test_no_number_of_new_runs_hides_one_that_was_there(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A review reads so many files of evidence: first those that BASE has."""
+    kept(project)
+    monkeypatch.setattr("loadproof.cli.review.evidence._MOST_FILES", 3)
+    for at in range(3):
+        project.write(f"evidence/a{at}/plan.json", "{}")
+    project.profile("dev/search", comment="touched")
+    project.commit()
+    run(["review", "HEAD^", "HEAD", "--format", "json"])
+    [profile] = json.loads(capsys.readouterr().out)["profiles"]
+    assert profile["evidence"]["run"]["verdict"] == "FAIL"
+
+
 def test_evidence_that_is_kept_elsewhere_or_signed_or_old_is_not_gone(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,23 +109,18 @@ def stored_runs(
     place: str | Path,
     *,
     local_cloud: bool = False,
-    counts: Callable[[StoredRun], bool] = lambda run: True,
     measured: Callable[[StoredRun], MeasuredRun] | None = None,
 ) -> tuple[MeasuredRun, ...]:
     """The judged runs of a profile in one place, the newest first, as a review needs them.
 
     Runs against a local cloud measured no endpoint of AWS's and are left out unless asked for (`local_cloud`); so is
-    one whose files do not fit together, or that `counts` refuses. `measured` says what a review needs of a run,
+    one whose files do not fit together. `measured` says what a review needs of a run,
     `measured_run` unless given. Raises InputError for a place that is not there.
     """
     runs = (
         (measured or measured_run)(run)
         for run in _each(places_of([place]))
-        if not (run.problem or run.misfits)
-        and run.profile
-        and run.summary
-        and (local_cloud or run.local_cloud is None)
-        and counts(run)
+        if not (run.problem or run.misfits) and run.profile and run.summary and (local_cloud or run.local_cloud is None)
     )
     return tuple(sorted(runs, key=lambda run: (run.created_utc, run.run_id, run.link), reverse=True))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,12 +25,14 @@ from loadproof.errors import InputError
 from loadproof.profiles import Profile, profile_hash
 from loadproof.profiles.signers import FILE_NAME, Signers, signers_of
 from loadproof.review.model import MeasuredRun, Pair
+from loadproof.review.wording import shortened
 from loadproof.sides.git import OVERSIZED
 from loadproof.sides.names import is_plain
 from loadproof.sides.pairs import HEAD
 from loadproof.sides.tree import PROFILES, CommitSource, Tree
 
 _NAMES = (PLAN, SUMMARY, EVIDENCE, SIGNATURE)
+_LONGEST_REASON = 300  # letters: a run may hold anything
 _MOST_FILES = 4_000  # of evidence, read of one commit
 _MOST_SIDE_BYTES = 12 * 2**20  # of all of them: some 36 times as much in memory, at worst
 
@@ -42,23 +44,24 @@ def runs_for(
 ) -> tuple[MeasuredRun, ...]:
     """Runs of `places`; without any, those in `evidence/` and `runs/` of HEAD's side. Raises InputError.
 
-    A run of just what the head has, and judged by less than that asks, is left out: it proves nothing of it. Whose
-    signatures count stands in `base`, as it was named: a change cannot list its own author, nor choose an older list.
+    A run of just what the head has, and judged by less than that asks, proves nothing of it. Whose signatures count
+    stands in `base`, as it was named: a change cannot list its own author, nor choose an older list.
     """
     of_head = _of_head(head, pairs, work / HEAD)
-    reading = Reading(_judge(of_head), _signed(signers_in(base), pairs, of_head, work / HEAD))
+    measured = _signed(signers_in(base), pairs, of_head, work / HEAD)
     if places:
-        return tuple(run for place in places for run in reading.runs(place))
+        return tuple(run for place in places for run in stored_runs(place, measured=measured))
     root = head.source.folder
     if root is None:
         root = work / "evidence-of-head"
-        left_out = _lay_out(head, root, head.ids)
+        # What BASE has comes first: no number of new runs hides one.
+        left_out = _lay_out(head, root, sorted(head.ids, key=lambda path: head.ids[path] != base.ids.get(path)))
         if left_out:
             say(
                 f"{left_out:,} files of evidence are not read and count as none: a review reads {_MOST_FILES:,} of "
                 f"{MOST_BYTES // 2**20} MiB each, {_MOST_SIDE_BYTES // 2**20} MiB in all; take old runs away"
             )
-    return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, reading))
+    return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, measured))
 
 
 def taken_away(base: Tree, head: Tree, work: Path) -> tuple[MeasuredRun, ...]:
@@ -89,17 +92,6 @@ def _runs_in(tree: Tree) -> dict[str, dict[str, str]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How stored runs become a review's: which count at all, and who signed them."""
-
-    counts: Callable[[StoredRun], bool]
-    measured: Callable[[StoredRun], MeasuredRun]
-
-    def runs(self, place: str | Path) -> tuple[MeasuredRun, ...]:
-        return stored_runs(place, counts=self.counts, measured=self.measured)
-
-
 def signers_in(tree: Tree) -> Signers | None:
     """Whom a side lists; None where it lists nobody. Raises InputError, ProfileError."""
     path = f"{PROFILES}/{FILE_NAME}"
@@ -115,7 +107,8 @@ def _signed(
     signers: Signers | None, pairs: Sequence[Pair], of_head: Profiles, laid_out: Path
 ) -> Callable[[StoredRun], MeasuredRun]:
     """Each run with its standing. A profile takes the gate's word alone where either side says so, and a run that
-    measured something else than the head deploys proves nothing of it. Files of this machine are not asked."""
+    measured something else than the head deploys, or was judged by less, proves nothing of it. Files of this machine
+    are not asked."""
     asking: dict[tuple[str, str], list[Profile]] = {}
     refused = _refused(pairs)
     for pair in pairs:
@@ -128,7 +121,10 @@ def _signed(
         known = standing.by != "claimed" or (signers is None and not standing.broken)
         key = _key(run)
         proven = known and key not in refused and all(proves(standing, profile, signers) for profile in sides)
-        elsewhere = measured_by(run, *of_head[key], laid_out).differs if key in of_head else ()
+        elsewhere: tuple[str, ...] = ()
+        if key in of_head:
+            otherwise = (*judged_otherwise(run, *of_head[key]), *measured_by(run, *of_head[key], laid_out).differs)
+            elsewhere = tuple(shortened(one, _LONGEST_REASON) for one in otherwise)
         found = replace(found, signed_by=standing.by, signer=standing.signer)
         return replace(found, proves=proven and not elsewhere, elsewhere=elsewhere if proven else ())
 
@@ -159,22 +155,12 @@ def _key(run: StoredRun) -> tuple[str, str, str]:
     return str(run.profile.get("environment")), str(run.profile.get("name")), str(run.profile.get("sha256"))
 
 
-def _judge(of_head: Profiles) -> Callable[[StoredRun], bool]:
-    """False for a run that `evidence check` refuses for how it was judged."""
-
-    def counts(run: StoredRun) -> bool:
-        key = _key(run)
-        return key not in of_head or not judged_otherwise(run, *of_head[key])
-
-    return counts
-
-
-def _beside(root: Path, name: str, reading: Reading) -> list[MeasuredRun]:
+def _beside(root: Path, name: str, measured: Callable[[StoredRun], MeasuredRun]) -> list[MeasuredRun]:
     """Linked as in the repository, wherever they were read."""
     if not (root / name).is_dir():
         return []
     start = f"{root.as_posix()}/"
-    return [replace(run, link=run.link.removeprefix(start)) for run in reading.runs(root / name)]
+    return [replace(run, link=run.link.removeprefix(start)) for run in stored_runs(root / name, measured=measured)]
 
 
 def _lay_out(tree: Tree, root: Path, among: Iterable[str]) -> int:
