@@ -327,6 +327,11 @@ def driven(folder: Path, chat: Path, benchmark: str, *loads: Load) -> tuple[str,
             "constant 1 to 8 requests/s was driven for 15 s, the profile asks for 3600 s",
         ),
         (
+            RAMP.replace("from_requests_per_s: 1", "from_requests_per_s: 0"),
+            Load("constant", requests_per_s=8, from_requests_per_s=0, duration_s=7200),
+            "constant 0 to 8 requests/s was driven for 7200 s, the profile asks for 3600 s",
+        ),
+        (
             SLOTS,
             Load(concurrency=4, duration_s=3600, ramp_s=15),
             "4 in flight was driven for 3600 s, opened over 15 s, the profile asks for 3600 s, opened over 600 s",

@@ -189,9 +189,10 @@ def _drove_less(run: StoredRun, profile: Profile, file: Path) -> Iterator[str]:
 
 def _is_less(ran: Load, asked: Load, requests: int) -> bool:
     """Whether a level of the same words could end sooner; a ramp of another length is another ramp."""
-    ramps = [(one.ramp_s or 0, one.from_requests_per_s and (one.duration_s, one.requests)) for one in (ran, asked)]
-    if ramps[0] != ramps[1]:
+    if (ran.ramp_s or 0) != (asked.ramp_s or 0):
         return True
+    if asked.from_requests_per_s is not None:
+        return (ran.duration_s, ran.requests) != (asked.duration_s, asked.requests)
     if asked.requests is not None and requests >= asked.requests:
         return False
     ends = ((ran.requests, asked.requests), (ran.duration_s, asked.duration_s))
