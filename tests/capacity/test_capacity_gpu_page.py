@@ -10,19 +10,25 @@ sys.path.insert(0, str(SCRIPTS))
 import vllm_gpu  # noqa: E402
 
 
+def page() -> str:
+    return vllm_gpu.page(*(vllm_gpu.read(f"{name}.json") for name in ("predicted", "calibrated", "measured")))
+
+
 def test_the_page_is_what_its_figures_make() -> None:
-    content = vllm_gpu.page(vllm_gpu.read("predicted.json"), vllm_gpu.read("measured.json"))
-    assert vllm_gpu.PAGE.read_text(encoding="utf-8") == content, "stale; run scripts/vllm_gpu.py report"
+    assert vllm_gpu.PAGE.read_text(encoding="utf-8") == page(), "stale; run scripts/vllm_gpu.py report"
 
 
 def test_a_level_outside_its_range_is_bold() -> None:
     """2,048 prompt tokens, 64 in flight: 1,037.2 said, 1,986.6 measured: 1037.2 / 1986.6 - 1 = -47.8%."""
-    said, measured = vllm_gpu.read("predicted.json"), vllm_gpu.read("measured.json")
-    assert "| 2,048 | 128 | 64 | 1,987, *1,037* (**-48%**) |" in vllm_gpu.page(said, measured)
+    assert "| 2,048 | 128 | 64 | 1,987, *1,037* (**-48%**), " in page()
 
 
 def test_an_invalid_run_is_named_and_counts_nowhere() -> None:
-    said, measured = vllm_gpu.read("predicted.json"), vllm_gpu.read("measured.json")
-    page = vllm_gpu.page(said, measured)
-    assert "Not in the table: 128 prompt and 512 answer tokens at 256 in flight" in page
-    assert "| 128 | 512 | 256 |" not in page
+    assert "Not in the table: 128 prompt and 512 answer tokens at 256 in flight" in page()
+    assert "| 128 | 512 | 256 |" not in page()
+
+
+def test_a_level_that_the_calibration_saw_is_no_prediction() -> None:
+    """Seven levels of the first load are left, of four figures each."""
+    calibrated = page().partition("calibrated, levels not seen")[2]
+    assert "of 28 figures" in calibrated.splitlines()[2]
