@@ -47,13 +47,15 @@ class Place:
 class FoundPlace:
     """A place on one side: its file, everything in the tree that it is made of but code, and the digest of that.
 
-    `unfollowed`: it names more than is followed. Then it is taken as made of every file there is.
+    `unfollowed`: it names more than is followed. `anywhere`: a link may lead it there. Then it is taken as made of
+    every file there is.
     """
 
     file: str
     made_of: tuple[str, ...]
     digest: str
     unfollowed: bool = False
+    anywhere: bool = False
 
 
 class Reader:
@@ -92,14 +94,16 @@ class Reader:
             if place.of_environment and made_of is not None:
                 made_of += tuple(sorted({f"{folder}/{SECOND_ENVIRONMENT}", SIGNERS} & tree.ids.keys()))
             # By way of a link a name may lead anywhere, from where the link stands or from where it leads.
-            if made_of is None or through_folders or tree.source.links.intersection(own):
+            anywhere = through_folders or not tree.source.links.isdisjoint(own)
+            if made_of is None or anywhere:
                 everything = everything or digest_of(sorted((*tree.ids.items(), *tree.converted.items())))
                 digest = everything
             else:
                 digest = digest_of([(path, tree.ids[path]) for path in made_of] + _converted(tree, made_of))
             if place.of_environment:  # its own stacks come with its first profile, and go with its last
                 digest = digest_of([(digest, str(place.environment_name in peopled)), *_converted(tree, tree.code)])
-            found[place] = FoundPlace(file, made_of or tuple(sorted({*own})), digest, unfollowed=made_of is None)
+            parts = made_of or tuple(sorted({*own}))
+            found[place] = FoundPlace(file, parts, digest, unfollowed=made_of is None, anywhere=anywhere)
         return found
 
     def _made_of(self, tree: Tree, environment_file: str, file: str) -> tuple[str, ...] | None:

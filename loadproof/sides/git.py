@@ -241,8 +241,8 @@ class Repository:
             assert process.stdout is not None
             patience_s = PATIENCE_FOR_NAMES_S if arguments[0] in ("ls-tree", "check-attr") else PATIENCE_S
             watch = threading.Timer(patience_s, process.kill)
+            began_s = time.monotonic()  # before the watch starts: what it ends was waited for
             watch.start()
-            began_s = time.monotonic()
             try:
                 said = process.stdout.read(MOST_ANSWER_BYTES + 1)
                 if len(said) > MOST_ANSWER_BYTES:

@@ -200,7 +200,9 @@ class UnfinishedSide:
     def converted(self, place: Place) -> dict[str, str]:
         """What a checkout writes otherwise than it was read, and how: a place's own, and code with environments."""
         shared = f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}"
-        files = [path for path in self.found[place].made_of if place.of_environment or path != shared]
+        found = self.found[place]
+        named = self.tree.converted if found.anywhere else found.made_of
+        files = [path for path in named if place.of_environment or path != shared]
         if place.of_environment:
             files += self.tree.code
         how = self.tree.converted

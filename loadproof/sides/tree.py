@@ -233,7 +233,8 @@ def working_tree(label: str, repository: Repository, top: Path, folder: str) -> 
     made = _folder_tree(
         label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder), submodules
     )
-    return replace(made, converted=of_working_tree(repository, top, folder, set(chosen) - made.source.links))
+    paths = set(chosen) - made.source.links
+    return replace(made, converted=of_working_tree(repository, top, folder, known, paths))
 
 
 def folder_tree(label: str, root: Path, algorithm: str) -> Tree:

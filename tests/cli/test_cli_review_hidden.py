@@ -369,6 +369,11 @@ def found_by_attributes(project: Project, text: str, at: str = ".gitattributes",
         ("chat.yaml working-tree-encoding=ISO-8859-1\n", {"chat risk"}),
         ("chat.yaml filter=evil\n", {"chat risk"}),
         ("chat.yaml export-subst\n", {"chat risk"}),
+        ("chat.yaml filter=set\n", {"chat risk"}),
+        ("[attr]odd filter=unset\nchat.yaml odd\n", {"chat risk"}),
+        ("chat.yaml text=unset eol=crlf\n", {"chat warning"}),
+        ("chat.yaml crlf=unset eol=crlf\n", {"chat warning"}),
+        ("chat.yaml filter -working-tree-encoding\nsearch.yaml -filter\n", set()),
         ("[attr]innocent ident\nchat.yaml innocent\n", {"chat risk"}),
         ("app.py ident\n", {"environment risk"}),
         ("*.jsonl filter=lfs\n", {"search risk"}),
@@ -395,6 +400,25 @@ def test_attributes_in_a_folder_and_above_the_project_count(project: Project, mo
     monkeypatch.chdir(project.root / "infra")
     for head in (None, "HEAD"):
         assert found_by_attributes(project, "infra/app.py ident\n", head=head) == {"environment risk"}
+
+
+@pytest.mark.parametrize("head", ["HEAD", None])
+@pytest.mark.parametrize("at", ["deploy_profiles/dev/.gitattributes", ".gitattributes"])
+def test_attributes_that_are_a_link_count_by_what_it_says(project: Project, at: str, head: str | None) -> None:
+    """At checkout git reads the index, where a link is a text."""
+    (project.root / at).symlink_to("chat.yaml filter=evil")
+    project.commit()
+    assert ("chat", "LR068", "risk") in codes(project.sides("HEAD^", head))
+
+
+def test_what_is_converted_behind_a_link_to_a_folder_is_told(project: Project) -> None:
+    parent(project, "deploy_profiles/base/real/p.yaml")
+    (project.root / "deploy_profiles/base/link").symlink_to("real")
+    project.profile("dev/chat", extends="../base/link/p.yaml")
+    project.commit()
+    project.write(".gitattributes", "p.yaml filter=evil\n")
+    project.commit()
+    assert ("chat", "LR068", "risk") in codes(project.sides("HEAD^", "HEAD"))
 
 
 def test_attributes_that_were_there_are_told_of_a_new_file(project: Project) -> None:
