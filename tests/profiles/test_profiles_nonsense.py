@@ -142,6 +142,13 @@ def test_a_first_turn_that_all_share_is_followed_by_others(tmp_path: Path) -> No
     assert "LP253" not in codes(tmp_path, workload__shared_prefix_tokens=512, workload__turns=4)
 
 
+def test_classes_may_have_the_bounds_that_the_others_lack(tmp_path: Path) -> None:
+    errors = {"at_concurrency": 4, "error_rate_max": 0.01}
+    each = [{"name": "short", "share": 0.5, "objectives": {"e2e_p95_ms": 900}}, {"name": "long", "share": 0.5}]
+    assert "LP345" in codes(tmp_path, objectives=errors)
+    assert "LP345" not in codes(tmp_path, objectives=errors, workload__classes=each)
+
+
 def test_nobody_waits_at_a_queue(tmp_path: Path) -> None:
     late = {"at_concurrency": 4, "ttft_p95_ms": 60_000}
     assert "LP345" in codes(tmp_path, objectives=late)

@@ -262,7 +262,8 @@ def no_promise(subject: Subject) -> Iterator[Found]:
         found = f"{share:.0%} of all requests may fail"
         nearly: Severity = "error" if share > MOST_ERRORS else "warning"
         yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%", nearly)
-    if set(subject.profile.objectives.bounds) == {"error_rate_max"}:
+    of_classes = {name for one in subject.profile.workload.classes for name in one.objectives}
+    if of_classes.union(subject.profile.objectives.bounds) == {"error_rate_max"}:
         found = "errors alone are bound, and neither latency nor throughput"
         yield Found(("objectives",), found, "add a bound, such as `e2e_p95_ms`", "warning")
     endpoint, buffer = subject.profile.endpoint, subject.profile.buffer
