@@ -17,8 +17,12 @@ import psutil
 import pytest
 from bench_evidence import TARGET, run_of_profile
 from bench_summaries import whole
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from review_repository import Project
 
+from loadproof.bench.evidence.keys import signing_key
+from loadproof.bench.evidence.standing import sign_run
 from loadproof.bench.spec import ProfileRef
 from loadproof.cli.main import run
 from loadproof.profiles import load_profile, profile_document, profile_hash
@@ -309,6 +313,63 @@ def test_evidence_that_is_taken_away_is_told(project: Project, capsys: pytest.Ca
     assert gone(capsys, "-c", "profile=chat") == []
 
 
+@pytest.mark.parametrize(
+    "to", ["evidence/.old/r1", "evidence/a/b/c/d/e/f/r1", "evidence/dev/search/r0/r1", "evidence/dev/search/moved"]
+)
+def test_evidence_is_taken_away_where_nobody_finds_it(
+    project: Project, capsys: pytest.CaptureFixture[str], to: str
+) -> None:
+    """Neither a review nor `evidence check` looks into hidden folders, deeper than six, or into another run."""
+    kept(project)
+    project.write("evidence/dev/search/r0/plan.json", "{}")
+    (project.root / to).parent.mkdir(parents=True, exist_ok=True)
+    project.git("mv", KEPT, to)
+    project.commit()
+    assert len(gone(capsys)) == (not to.endswith("moved"))
+
+
+def test_evidence_below_a_plan_that_is_new_is_taken_away(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(project)
+    project.write("evidence/dev/plan.json", "{}")
+    project.commit()
+    assert [severity for _, severity, _ in gone(capsys)] == ["risk"]
+
+
+def test_a_signature_of_something_else_takes_evidence_away(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that is not what was signed proves nothing, nor disproves it."""
+    kept(project)
+    project.write(f"{KEPT}/evidence.dsse.json", "{}")
+    project.commit()
+    assert [severity for _, severity, _ in gone(capsys)] == ["risk"]
+
+
+def test_what_is_too_much_to_read_is_said_and_what_is_newest_is_read(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """12 MiB are; without the newest run an older one would decide."""
+    kept(project)
+    project.git("mv", KEPT, "evidence/dev/search/20261126-1")
+    for number in range(4):
+        project.write(f"evidence/dev/a/20261120-{number}/plan.json", "x" * (3 * 2**20 - 1) + str(number))
+    project.commit()
+    project.profile("dev/search", comment="later")
+    project.commit()
+    assert gone(capsys) == []
+    run(["review", "HEAD^", "HEAD", "--format", "json"])
+    said = capsys.readouterr()
+    [profile] = json.loads(said.out)["profiles"]
+    assert profile["evidence"]["run"]["run_id"] == "r1"
+    assert "1 files of evidence are not read" in said.err
+    project.git("rm", "-q", "-r", "evidence")
+    project.commit()
+    run(["review", "HEAD^", "HEAD", "--format", "json"])
+    said = capsys.readouterr()
+    assert "LR059" in said.out
+    assert "1 files of evidence that is taken away are not read" in said.err
+
+
 def test_of_two_folders_evidence_that_is_taken_away_is_told(
     project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,7 +404,9 @@ def test_evidence_that_is_kept_elsewhere_or_signed_or_old_is_not_gone(
     project.git("mv", KEPT, "evidence/moved")
     project.commit()
     assert gone(capsys) == []
-    project.write("evidence/moved/evidence.dsse.json", "{}")
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (project.root.parent / "ada.pem").write_bytes(key)
+    sign_run(project.root / "evidence/moved", signing_key(str(project.root.parent / "ada.pem")))
     project.commit()
     assert gone(capsys) == []
     project.profile("dev/search", objectives=LOOSER)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -84,6 +84,14 @@ class FolderPlace:
         finally:
             Path(part).unlink()
         return True
+
+
+def is_reached(folder: str, files: Container[str]) -> bool:
+    """Whether a place of these files finds a run in a folder of it, named from beside the place (`evidence/dev/r`)."""
+    above = folder.split("/")[:-1]
+    below = folder.split("/")[1:]
+    hidden = len(below) > _DEEPEST or any(part.startswith(".") for part in below)
+    return not hidden and not any(f"{'/'.join(above[:end])}/{PLAN}" in files for end in range(1, len(above) + 1))
 
 
 def _is_plain(path: Path) -> bool:

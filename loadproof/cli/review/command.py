@@ -165,7 +165,7 @@ def _made(
         say(note)
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
-        gone = taken_away(before, after, work)
+        gone = taken_away(before, after, work, say)
         choice = replace(choice, touched=_profiles_of(gone))
         sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust, deadline)
         wanted = sides.pairs or evidence

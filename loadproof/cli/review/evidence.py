@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from loadproof.bench.evidence.measured import measured_by
-from loadproof.bench.evidence.standing import proves, standing_of
+from loadproof.bench.evidence.places import is_reached
+from loadproof.bench.evidence.standing import proves, standing_of, stored_run
 from loadproof.bench.evidence.status import judged_otherwise
 from loadproof.bench.evidence.store import (
     DEFAULT_PLACES,
@@ -54,8 +55,9 @@ def runs_for(
     root = head.source.folder
     if root is None:
         root = work / "evidence-of-head"
-        # What BASE has comes first: no number of new runs hides one.
-        left_out = _lay_out(head, root, sorted(head.ids, key=lambda path: head.ids[path] != base.ids.get(path)))
+        # What BASE has comes first, the newest of it before: no number of runs hides one that decides.
+        newest_first = sorted(head.ids, key=lambda path: path.split("/")[-2:], reverse=True)
+        left_out = _lay_out(head, root, sorted(newest_first, key=lambda path: head.ids[path] != base.ids.get(path)))
         if left_out:
             say(
                 f"{left_out:,} files of evidence are not read and count as none: a review reads {_MOST_FILES:,} of "
@@ -64,30 +66,43 @@ def runs_for(
     return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, measured))
 
 
-def taken_away(base: Tree, head: Tree, work: Path) -> tuple[MeasuredRun, ...]:
+def taken_away(base: Tree, head: Tree, work: Path, say: Callable[[str], None]) -> tuple[MeasuredRun, ...]:
     """Runs below `evidence/` of BASE that HEAD does not keep as they were, wherever. Signing one takes nothing away."""
-    kept = set()
-    for files in _runs_in(head).values():
-        kept |= {frozenset(files.items()), frozenset((name, one) for name, one in files.items() if name != SIGNATURE)}
+    before = {folder: frozenset(files.items()) for folder, files in _runs_in(base).items()}
+    known, kept = {*before.values()}, set()
+    for folder, files in _runs_in(head).items():
+        unsigned = frozenset((name, one) for name, one in files.items() if name != SIGNATURE)
+        kept.add(frozenset(files.items()))
+        if unsigned in known - kept and _is_signed(head, folder, work / "signed"):
+            kept.add(unsigned)
     gone = [
-        folder
-        for folder, files in _runs_in(base).items()
-        if folder.startswith(f"{DEFAULT_PLACES[0]}/") and frozenset(files.items()) not in kept
+        folder for folder, files in before.items() if folder.startswith(f"{DEFAULT_PLACES[0]}/") and files not in kept
     ]
     root = base.source.folder
     if root is None and gone:
         root = work / "evidence-of-base"
-        _lay_out(base, root, [f"{folder}/{name}" for folder in gone for name in _NAMES])
+        gone.sort(key=lambda folder: folder.rpartition("/")[2], reverse=True)  # the newest first
+        if left_out := _lay_out(base, root, [f"{folder}/{name}" for folder in gone for name in _NAMES]):
+            say(f"{left_out:,} files of evidence that is taken away are not read: take away fewer runs at once")
     found = (run for folder in gone if root and (root / folder).is_dir() for run in stored_runs(root / folder))
     return tuple(replace(run, gone=True) for run in found)
 
 
+def _is_signed(tree: Tree, folder: str, work: Path) -> bool:
+    """Whether the signature of a run is about it: with any other it proves nothing, whatever it said."""
+    root = tree.source.folder
+    if root is None:
+        root = work
+        _lay_out(tree, root, [f"{folder}/{name}" for name in _NAMES])
+    return (root / folder).is_dir() and not standing_of(stored_run(root / folder), None).broken
+
+
 def _runs_in(tree: Tree) -> dict[str, dict[str, str]]:
-    """Ids of the small files of every run, by its folder."""
+    """Ids of the small files of every run that is found where it lies, by its folder."""
     found: dict[str, dict[str, str]] = {}
     for path in tree.ids:
-        if _is_of_a_run(path) and path not in tree.source.links:
-            folder, _, name = path.rpartition("/")
+        folder, _, name = path.rpartition("/")
+        if _is_of_a_run(path) and path not in tree.source.links and is_reached(folder, tree.ids):
             found.setdefault(folder, {})[name] = tree.ids[path]
     return found
 
@@ -175,7 +190,10 @@ def _lay_out(tree: Tree, root: Path, among: Iterable[str]) -> int:
     laid, room_bytes = 0, _MOST_SIDE_BYTES
     for blob, content in tree.source.repository.contents(paths, MOST_BYTES):
         for path in paths[blob]:
-            if content == OVERSIZED or len(content) > room_bytes:
+            if content == OVERSIZED:
+                continue
+            if len(content) > room_bytes:
+                room_bytes = 0  # a smaller one that follows is older
                 continue
             room_bytes -= len(content)
             laid += 1
