@@ -55,4 +55,4 @@ def link_packages(folder: Path, packages: tuple[str, ...]) -> None:
         source = origin.parent if spec.submodule_search_locations else origin
         link = folder / source.name
         if not link.exists():
-            link.symlink_to(source)
+            link.symlink_to(source.resolve())  # a sandbox has a /tmp of its own: no links that lie there
