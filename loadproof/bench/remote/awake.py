@@ -1,6 +1,6 @@
 """A benchmark that nobody watches waits for its endpoint, which scaling may have put to sleep or be changing just now.
 
-Whoever starts one by hand sees "no capacity" and tries again; a gate would turn a deployment back for it.
+Whoever starts one by hand sees "no capacity" and tries again; a gate would roll a deployment back for it.
 """
 
 from __future__ import annotations

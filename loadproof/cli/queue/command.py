@@ -139,8 +139,8 @@ def dlq(
 @app.command()
 def redrive(
     profile: Profile,
-    reason: Annotated[str | None, typer.Option(help="only letters whose reason contains this text")] = None,
-    key: Annotated[list[str] | None, typer.Option(help="only letters of this key, repeatable")] = None,
+    reason: Annotated[str | None, typer.Option(help="only dead letters whose reason contains this text")] = None,
+    key: Annotated[list[str] | None, typer.Option(help="only dead letters of this key, repeatable")] = None,
     env: Env = None,
     endpoint_url: EndpointUrl = None,
     format: OneDocument = "text",

@@ -1,4 +1,4 @@
-"""How an update goes on, and what turns it back: the DeploymentConfig of an endpoint or of a component."""
+"""How an update goes on, and what rolls it back: the DeploymentConfig of an endpoint or of a component."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRAFFIC: Final = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "
 def endpoint_deployment(
     endpoint: Endpoint, alarms: Sequence[CfnResource]
 ) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
-    """The policy of a plain variant, with the alarms that turn an update back."""
+    """The policy of a plain variant, with the alarms that roll an update back."""
     update = endpoint_update(endpoint)
     return OfEndpoint.DeploymentConfigProperty(
         rolling_update_policy=_rolling(update) if isinstance(update, RollingUpdate) else None,

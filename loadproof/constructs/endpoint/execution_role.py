@@ -89,7 +89,7 @@ def _logs_and_metrics(deployment: Deployment) -> Iterable[Statement]:
     yield allow(*actions, on=arns, sid="Logs")
     namespaces = {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}}
     yield allow("cloudwatch:PutMetricData", on="*", when=namespaces, sid="Metrics")
-    # SageMaker reads the alarms that turn an update back by the endpoint's own role.
+    # SageMaker reads the alarms that roll an update back by the endpoint's own role.
     # Each by its name: a beginning of names is that of another profile's, too.
     kinds = deployment.profile.objectives.alarm_kinds
     alarms = [deployment.arn("cloudwatch", f"alarm:{alarm_name(deployment.endpoint_name, kind)}") for kind in kinds]

@@ -1,4 +1,4 @@
-"""A profile's gate: the benchmark runs after a deployment, and a missed objective is told or turns it back."""
+"""A profile's gate: the benchmark runs after a deployment, and a missed objective is published or rolls it back."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Alarms(AlarmSet):
         self._latency(models[0], objectives)
         if objectives.error_rate_max is not None:
             self._error_rate(models[0], objectives.error_rate_max)
-        self.on_objectives = tuple(self._at_risk.values())  # they turn an update back
+        self.on_objectives = tuple(self._at_risk.values())  # they roll an update back
         self._rejected(models[0])
         for model, component in zip(models, endpoint.deployment.components, strict=False):
             self._capacity(model, component)

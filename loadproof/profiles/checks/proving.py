@@ -52,7 +52,7 @@ def schedule_form(subject: Subject) -> Iterator[Found]:
     "LP257",
     "Benchmark that cannot wake its endpoint",
     reason="A gate's or a schedule's benchmark wakes an endpoint at zero by a request that is refused; where only "
-    "waiting messages wake it, the benchmark ends INVALID, and a gate with rollback turns the deployment back.",
+    "waiting messages wake it, the benchmark ends INVALID, and a gate with rollback rolls the deployment back.",
     mend="Set scaling.to_zero.wake_on_failed_invocation to true, or leave gate and schedule out.",
     severity="warning",
 )

@@ -92,7 +92,7 @@ class Objectives(Part):
 
     @property
     def alarm_kinds(self) -> tuple[str, ...]:
-        """The alarms on what CloudWatch knows of them: these turn an update back."""
+        """The alarms on what CloudWatch knows of them: these roll an update back."""
         latencies = [
             f"latency-{percentile}"
             for percentile in ("p50", "p90", "p95", "p99")

@@ -156,7 +156,7 @@ def gate_weakened(change: Change) -> Iterator[Found]:
         message = f"`gate: {before.gate}` becomes `gate: {after.gate}`: a missed objective {does}"
         yield Found("benchmark.gate", message, "keep the gate")
     elif after.gate == "rollback" and (before.gate_unproven, after.gate_unproven) == ("rollback", "alarm"):
-        message = "a benchmark that proves nothing no longer turns the deployment back"
+        message = "a benchmark that proves nothing no longer rolls the deployment back"
         yield Found("benchmark.gate_unproven", message, "keep gate_unproven: rollback")
 
 

@@ -1,4 +1,4 @@
-"""Rules about how the deployment itself goes on: batches, alarms that turn it back, streams (LR015-LR018)."""
+"""Rules about how the deployment itself goes on: batches, alarms that roll it back, streams (LR015-LR018)."""
 
 from __future__ import annotations
 

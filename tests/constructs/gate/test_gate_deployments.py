@@ -1,4 +1,4 @@
-"""Gates on a local cloud: the deployment waits for the benchmark, and a missed objective turns it back."""
+"""Gates on a local cloud: the deployment waits for the benchmark, and a missed objective rolls it back."""
 
 from __future__ import annotations
 
