@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice, repeat
 from math import ceil
 from random import Random
@@ -31,7 +32,14 @@ def so_many(
     mixture: Mixture, requests: int, seed: int = 0, block_tokens: int = 0
 ) -> Iterator[tuple[int, int] | Session]:
     """As many as have that many requests in the mean, whole sessions."""
+    if mixture.single:
+        return iter(_first(mixture, requests, seed))
     return islice(request_sizes(mixture, seed, block_tokens), ceil(requests / mixture.requests))
+
+
+@lru_cache(maxsize=64)  # hundreds of alternatives are sent the same requests
+def _first(mixture: Mixture, requests: int, seed: int) -> tuple[tuple[int, int] | Session, ...]:
+    return tuple(islice(request_sizes(mixture, seed), requests))
 
 
 def _drawn(mixture: Mixture, chance: Random) -> Iterator[tuple[int, int]]:
