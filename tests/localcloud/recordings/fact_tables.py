@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,11 @@ class Fact:
         return f"{self.table}/{self.name}"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """Tags for what is long or binary: `!long [a, 65]`, `!list [value, 20]`, `!json`, `!now seconds`, `!bytes`..."""
 
 
-def _value(loader: yaml.Loader, node: yaml.Node) -> Any:
+def _value(loader: _Loader, node: yaml.Node) -> Any:
     if isinstance(node, yaml.ScalarNode):
         return loader.construct_scalar(node)
     if isinstance(node, yaml.SequenceNode):
@@ -77,8 +78,14 @@ _TAGS: dict[str, Any] = {
     "!zip": _zip,
     "!bytes": lambda value: value.encode("latin-1"),
 }
+
+
+def _made(make: Any, loader: _Loader, node: yaml.Node) -> Any:
+    return make(_value(loader, node))
+
+
 for _tag, _make in _TAGS.items():
-    _Loader.add_constructor(_tag, lambda loader, node, make=_make: make(_value(loader, node)))
+    _Loader.add_constructor(_tag, partial(_made, _make))
 
 
 def read_table(path: Path) -> Iterator[Fact]:
