@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
@@ -365,9 +366,10 @@ class Run:
         return failed + (hurt if self._of_the_version_before(reason) else 0) >= 2
 
     def _of_the_version_before(self, reason: str) -> bool:
-        """It gives up after two time-outs, whosever fault they were."""
-        deploys = any(fault.kind == "deploy" for fault in self._world.schedule.faults)
-        return deploys and reason.startswith("timed out 2 times")
+        """It gives up after two time-outs, whosever fault they were; after more where the queue took no dead letter."""
+        kinds = {fault.kind for fault in self._world.schedule.faults}
+        given_up = re.match(r"timed out (\d+) times", reason)
+        return given_up is not None and "deploy" in kinds and (given_up[1] == "2" or "outage of the queue" in kinds)
 
     def _explained(self, send: Send, reason: str) -> bool:
         shares = [fault.share for fault in self._world.schedule.faults if fault.kind == "starved"]
