@@ -90,7 +90,9 @@ def test_a_refused_reading_holds_no_credential(tmp_path: Path, echo: str) -> Non
 def test_no_error_quotes_the_password_of_an_address(tmp_path: Path, arguments: list[str]) -> None:
     """As libraries do that cannot reach one, and as a path that is one would be."""
     at = "http://me:planted0password@127.0.0.1:1"
-    written = _written(tmp_path, {"AWS_ENDPOINT_URL_S3": at}, [one.format(at=at) for one in arguments], codes=(2, 3))
+    written = _written(
+        tmp_path, {**SECRETS, "AWS_ENDPOINT_URL_S3": at}, [one.format(at=at) for one in arguments], codes=(2, 3)
+    )
     assert b"***@127.0.0.1:1" in written["stderr"]
     assert [file for file, text in written.items() if b"planted0password" in text] == []
 
