@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from loadproof.bench.spec import Target
 from loadproof.errors import InputError
 from loadproof.invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for, open_bedrock
 from loadproof.invocation.codecs import payload_protocol
 from loadproof.invocation.transports import parse_url
-from loadproof.profiles.secrets import is_secret_key, is_secret_value
 from loadproof.wire.payloads import Protocol
 
 DEFAULT_REGION = "us-east-1"
 CONNECT_TIMEOUT_S = 10.0
 _BEDROCK = "bedrock://"
-_ALSO_SECRET = frozenset(("key", "code", "sig", "signature", "auth"))  # in a query, as clouds name theirs
+_SECRET = re.compile(r"(?i)(?:key|token|secret|sig|signature|code|auth|password|credential)s?$")  # names in a query
 _SAGEMAKER = re.compile(r"sagemaker://(?P<endpoint>[A-Za-z0-9-]+)(/(?P<component>[A-Za-z0-9-]+))?/?")
 
 
@@ -45,7 +44,6 @@ def parse_target(
         if endpoint_url is not None:
             raise InputError("--endpoint-url goes with AWS's targets; an http target is its own URL")
         parts = parse_url(text, with_query=True)
-        _refuse_credentials(parts.query)
         usual = parts._replace(path=payload_protocol(protocol).path or parts.path).geturl()
         url = usual if parts.path in ("", "/") else text
         return Target("openai", url, protocol, streaming, model=model)
@@ -72,10 +70,10 @@ def service_url(service: str) -> str | None:
     return os.environ.get(f"AWS_ENDPOINT_URL_{service}") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
-def _refuse_credentials(query: str) -> None:
-    """Raises InputError, which does not show it: every file of a run names its target."""
-    named = parse_qsl(query, keep_blank_values=True)
-    if any(name.lower() in _ALSO_SECRET or is_secret_key(name) or is_secret_value(value) for name, value in named):
+def refuse_credentials(target: Target) -> None:
+    """Of a benchmark, every file of which names its target. Raises InputError, which does not show it."""
+    named = parse_qsl(urlsplit(target.endpoint).query, keep_blank_values=True) if target.kind == "openai" else ()
+    if any(_SECRET.search(name) for name, _ in named):
         raise InputError(
             "--target with a credential in its query, which the run's files would hold: name a server that asks for "
             "none, such as a proxy on this machine that adds it"
