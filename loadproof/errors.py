@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import Final, Literal
 
 Severity = Literal["error", "warning"]
+_USER: Final = re.compile(r"(:/{1,2})[^/\s@'\"]+@")  # and password, of an address
 
 
 class ExitCode(IntEnum):
@@ -25,6 +27,10 @@ class LoadproofError(Exception):
     """Base of all errors that are shown to a person as one message, without a traceback."""
 
     exit_code = ExitCode.COULD_NOT_RUN
+
+    def __str__(self) -> str:
+        """Without the user and password of an address: libraries quote whole addresses."""
+        return _USER.sub(r"\1***@", super().__str__())
 
 
 class InputError(LoadproofError):

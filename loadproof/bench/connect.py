@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from loadproof.bench.spec import Target
 from loadproof.errors import InputError
 from loadproof.invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for, open_bedrock
 from loadproof.invocation.codecs import payload_protocol
+from loadproof.invocation.transports import parse_url
 from loadproof.wire.payloads import Protocol
 
 DEFAULT_REGION = "us-east-1"
 CONNECT_TIMEOUT_S = 10.0
 _BEDROCK = "bedrock://"
+_SECRET = re.compile(r"(?i)(?:key|token|secret|sig|signature|code|auth|password|credential)s?$")  # names in a query
 _SAGEMAKER = re.compile(r"sagemaker://(?P<endpoint>[A-Za-z0-9-]+)(/(?P<component>[A-Za-z0-9-]+))?/?")
 
 
@@ -41,8 +43,9 @@ def parse_target(
     if text.startswith(("http://", "https://")):
         if endpoint_url is not None:
             raise InputError("--endpoint-url goes with AWS's targets; an http target is its own URL")
-        path = urlsplit(text).path
-        url = text.rstrip("/") + (payload_protocol(protocol).path or "") if path in ("", "/") else text
+        parts = parse_url(text, with_query=True)
+        usual = parts._replace(path=payload_protocol(protocol).path or parts.path).geturl()
+        url = usual if parts.path in ("", "/") else text
         return Target("openai", url, protocol, streaming, model=model)
     match = _SAGEMAKER.fullmatch(text)
     if match is None:
@@ -65,6 +68,16 @@ def parse_target(
 def service_url(service: str) -> str | None:
     """The endpoint URL botocore would take from the environment for a service (`SAGEMAKER_RUNTIME`)."""
     return os.environ.get(f"AWS_ENDPOINT_URL_{service}") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def refuse_credentials(target: Target) -> None:
+    """Of a benchmark, every file of which names its target. Raises InputError, which does not show it."""
+    named = parse_qsl(urlsplit(target.endpoint).query, keep_blank_values=True) if target.kind == "openai" else ()
+    if any(_SECRET.search(name) for name, _ in named):
+        raise InputError(
+            "--target with a credential in its query, which the run's files would hold: name a server that asks for "
+            "none, such as a proxy on this machine that adds it"
+        )
 
 
 def open_invoker(

@@ -162,7 +162,7 @@ class HttpTransport(PooledTransport):
         kernel_times: bool = True,
     ) -> None:
         """`headers` are sent with every request, for example an authorization. Raises InputError."""
-        parts = parse_url(url)
+        parts = parse_url(url, with_query=True)
         super().__init__(parts, tls, kernel_times)
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
@@ -202,10 +202,12 @@ def bearer(token: str) -> str:
     return f"Bearer {token}"
 
 
-def parse_url(url: str) -> SplitResult:
-    """An absolute http(s) URL. Raises InputError."""
+def parse_url(url: str, *, with_query: bool = False) -> SplitResult:
+    """An absolute http(s) URL. Raises InputError, which shows no part that may be a credential."""
     if "@" in url:
-        raise InputError("URL with a user or password: put credentials into a header instead")  # do not show them
+        raise InputError("URL with a user or password: put credentials into a header instead")
+    if "#" in url or ("?" in url and not with_query):
+        raise InputError("URL with a query or a fragment, which is not sent: end it with its host or path")
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)

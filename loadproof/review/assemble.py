@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from loadproof.review.context import Context
@@ -16,6 +17,10 @@ from loadproof.review.resources import macros, resource_changes, unknown_types
 from loadproof.review.rules import findings_of
 
 
+class LateError(Exception):
+    """Raised wherever the review of a pair is when its time is over; the message says so."""
+
+
 def review(
     base: str,
     head: str,
@@ -24,16 +29,22 @@ def review(
     unaffected: int,
     not_run: tuple[str, ...] = (),
     late: Callable[[], str] = str,
+    bounded: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Review:
     """The review of every pair, by environment and name; `base` and `head` are the refs as they are shown.
 
     Pairs are looked at, what is deployed first, until `late` says why no more of them are; the others are refused for
-    that.
+    that, and so is one that raises LateError within `bounded`.
     """
     reviewed = []
     for pair in sorted(pairs, key=lambda pair: pair.before is None):
         refusal = late()
-        reviewed.append(review_pair(_put_off(pair, refusal) if refusal else pair, runs))
+        try:
+            with bounded():
+                found = review_pair(_put_off(pair, refusal) if refusal else pair, runs)
+        except LateError as error:
+            found = review_pair(_put_off(pair, str(error)), runs)
+        reviewed.append(found)
     reviewed.sort(key=lambda one: (one.pair.environment_name, one.pair.name))
     return Review(base, head, tuple(reviewed), unaffected, not_run)
 

@@ -30,6 +30,8 @@ def merged(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
 def _git(folder: Path, *asked: str) -> bytes | None:
     """What git answers; None where it does not."""
     try:
-        return subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True).stdout
+        return subprocess.run(
+            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *asked], capture_output=True, check=True
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return None

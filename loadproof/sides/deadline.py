@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
+
+from loadproof.review.assemble import LateError
 
 OF_A_STRANGER_S: Final = 60.0  # with --trust base, where nothing else is said
 # Of the time: where reading and checking ends, where synthesis does, where looking at what came of it does.
 CHECKED, SYNTHESIZED, REVIEWED = 0.2, 0.75, 0.9
+_LEAST_S: Final = 2.0  # that a profile is looked at, where so much is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,31 @@ class Deadline:
             f"not reviewed: the review's {self.within_s:g} s were over before; give it more with --within, or choose "
             "with -c env=NAME and -c profile=NAME"
         )
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """One profile takes half of what is left for looking at the most: whatever it has the planner play, time stays
+        for the others. Raises LateError, in the main thread of a system that has such an alarm."""
+        if not (self.is_one and hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()):
+            yield
+            return
+        left_s = max(self.left_s(REVIEWED), 0.0)
+        most_s = max(left_s / 2, min(left_s, _LEAST_S), 0.1)
+        refusal = (
+            f"not reviewed: it alone takes more than {most_s:.1f} s, half of what was left of the review's "
+            f"{self.within_s:g} s; give it more with --within, or let it ask for less (turns, steps, what is in flight)"
+        )
+
+        def late(*_: object) -> None:
+            raise LateError(refusal)
+
+        before = signal.signal(signal.SIGALRM, late)
+        signal.setitimer(signal.ITIMER_REAL, most_s)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 NONE: Final = Deadline()

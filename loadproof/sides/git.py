@@ -51,6 +51,7 @@ class Repository:
         inside = self._asked("rev-parse", "--is-inside-work-tree")
         if inside is None:
             raise InputError(f"{here} is in no git repository ({self._why}); run it inside one, or name two folders")
+        _refuse_planted(Path(self._asked("rev-parse", "--absolute-git-dir") or ""), here.resolve())
         top = self._asked("rev-parse", "--show-toplevel") if inside == "true" else None
         self.top = None if top is None else Path(top)
         self.algorithm = self._asked("rev-parse", "--show-object-format") or "sha1"
@@ -278,6 +279,18 @@ class Repository:
         for number, (name, value) in enumerate((*_STARTS_NOTHING, *filters), start=count):
             plain |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         return {**plain, "GIT_CONFIG_COUNT": str(count + len(_STARTS_NOTHING) + len(filters))}
+
+
+def _refuse_planted(found: Path, here: Path) -> None:
+    """Raises InputError for a bare repository that lies among the files of another: anybody can push one, and git,
+    asked from within, would take its refs for the branches here, and start what its configuration names."""
+    if found in (here, *here.parents) and ".git" not in found.parts:  # which nobody can push
+        around = next((one for one in found.parents if os.path.lexists(one / ".git")), None)
+        if around is not None:
+            raise InputError(
+                f"{found}: a git repository without a working tree, among the files of {around}: git would ask that "
+                f"one, and run what it configures; delete its HEAD, or run it from {around}"
+            )
 
 
 def _entries(listed: bytes) -> dict[str, Blob]:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from test_bench_regression import latencies, run_of
 
-from loadproof.bench.evidence.document import mismatches
+from loadproof.bench.evidence.document import misfits, mismatches
 from loadproof.bench.judging import judge_run
 from loadproof.bench.spec import ProfileRef
 from loadproof.errors import InputError
@@ -73,6 +73,14 @@ def test_missing_files_and_hashes_are_found(run: Path) -> None:
     found = mismatches(run)
     assert "request.jsonl: missing, though evidence.json holds its hash" in found
     assert "evidence.json: has no hash of requests.jsonl" in found
+
+
+def test_what_was_observed_after_the_judgement_is_found(run: Path) -> None:
+    """Even where no line of it says anything."""
+    (run / "observed.jsonl").write_text("")
+    assert misfits(run) == [
+        "observed.jsonl: came after the run was judged: evidence.json has no hash of it; take it away"
+    ]
 
 
 def test_evidence_is_for_one_version_of_one_profile(tmp_path: Path) -> None:

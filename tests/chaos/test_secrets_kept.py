@@ -83,6 +83,20 @@ def test_a_refused_reading_holds_no_credential(tmp_path: Path, echo: str) -> Non
         assert [file for file, text in written.items() if secret.encode() in text] == [], name
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["learn", "s3://captures/chat/"], ["evidence", "list", "s3://captures/chat/"], ["learn", "{at}/x.json"]],
+)
+def test_no_error_quotes_the_password_of_an_address(tmp_path: Path, arguments: list[str]) -> None:
+    """As libraries do that cannot reach one, and as a path that is one would be."""
+    at = "http://me:planted0password@127.0.0.1:1"
+    written = _written(
+        tmp_path, {**SECRETS, "AWS_ENDPOINT_URL_S3": at}, [one.format(at=at) for one in arguments], codes=(2, 3)
+    )
+    assert b"***@127.0.0.1:1" in written["stderr"]
+    assert [file for file, text in written.items() if b"planted0password" in text] == []
+
+
 def test_a_reading_that_was_killed_holds_no_word_of_a_capture(tmp_path: Path) -> None:
     """Neither what it wrote down to go on from nor what it says in the end: prompts and answers hold secrets, too."""
     (tmp_path / "in").mkdir()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from review_repository import Project, names
 
+from loadproof.capacity.plan import Plan
 from loadproof.errors import InputError, Problem
+from loadproof.review import assemble
 from loadproof.review.assemble import review
+from loadproof.review.model import Side
+from loadproof.review.objectives import plan_of
 from loadproof.sides import affected, tree
 from loadproof.sides import pairs as sides_pairs
 from loadproof.sides.deadline import CHECKED, SYNTHESIZED, Deadline
@@ -107,6 +112,22 @@ def test_pairs_that_there_was_no_time_to_look_at_break(project: Project) -> None
     found = review("main", "head", sides.pairs, (), 0, late=lambda: next(said))
     breaks = {one.pair.name: [row.message for row in one.findings if row.severity == "break"] for one in found.profiles}
     assert breaks["search"] == breaks["aaa"] == ["the head cannot be synthesized: no time"]
+
+
+def test_one_profile_takes_half_of_what_is_left(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that takes a minute is cut off, and the others are looked at."""
+
+    def planned(side: Side | None) -> tuple[Plan | None, str]:
+        if side is not None and side.profile is not None and side.profile.name == "search":
+            time.sleep(60)
+        return plan_of(side)
+
+    pairs = project.sides("main", "head").pairs
+    monkeypatch.setattr(assemble, "plan_of", planned)
+    found = review("main", "head", pairs, (), 0, bounded=Deadline(5.0).bounded).profiles
+    told = {one.pair.name: [row.message for row in one.findings if row.code == "LR064"] for one in found}
+    assert told["aaa"] == told["aab"] == []
+    assert "not reviewed: it alone takes more than 2." in told["search"][0]
 
 
 def test_what_was_deployed_and_cannot_be_synthesized_any_more_breaks(project: Project) -> None:

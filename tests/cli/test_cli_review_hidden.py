@@ -111,6 +111,30 @@ def test_the_project_is_where_the_base_has_it(project: Project, monkeypatch: pyt
     assert names(project.sides("HEAD^", "HEAD")) == ["dev/chat"]
 
 
+@pytest.mark.parametrize("base", ["main", "1" * 40])
+def test_a_repository_among_a_strangers_files_is_not_asked(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    """Git takes a folder with a HEAD and refs for one without a working tree; what it lacks, it would fetch as that
+    one's configuration says, by any program."""
+    infra = project.root / "infra"
+    infra.mkdir()
+    project.git("mv", "app.py", "cdk.json", "stacks", "deploy_profiles", "infra")
+    commit = project.commit()
+    project.write("infra/HEAD", "ref: refs/heads/main\n")
+    project.write("infra/refs/heads/main", f"{commit}\n")
+    project.write("infra/objects/info/alternates", "../../.git/objects\n")
+    (infra / "config").write_text(
+        "[core]\nrepositoryformatversion = 1\nworktree = ..\n[extensions]\npartialClone = origin\n"
+        f'[remote "origin"]\npromisor = true\nurl = ext::sh -c touch% {tmp_path}/ran\n'
+        '[protocol "ext"]\nallow = always\n'
+    )
+    monkeypatch.chdir(infra / "stacks")
+    with pytest.raises(InputError, match="without a working tree, among the files of"):
+        project.sides(base, "HEAD", trust="base")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_workload_beside_the_profiles_that_the_base_has_too_is_read(project: Project) -> None:
     """With --trust base, too: not one line of it is the stranger's."""
     project.write("benchmarks/rag.yaml", "input_tokens: 256\noutput_tokens: 64\n")

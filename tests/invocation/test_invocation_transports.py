@@ -33,6 +33,11 @@ from loadproof.invocation.transports import check_prefix_aware_id, trusted_tls
         (lambda: HttpTransport("http://h:99999/"), "expected http://HOST"),
         (lambda: HttpTransport("http://h/\r\nx: y"), "expected http://HOST"),
         (lambda: HttpTransport("http://user:secret@h/"), "put credentials into a header"),
+        (lambda: HttpTransport("http://h/#secret"), "query or a fragment"),
+        (
+            lambda: SageMakerTransport("a", region="us-east-1", endpoint_url="http://h/?x=secret", credentials=KEYS),
+            "query or a fragment",
+        ),
         (lambda: HttpTransport("http://h/", headers={"a": "secret\r\nb: c"}), "header 'a'"),
     ],
 )

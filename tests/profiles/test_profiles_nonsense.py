@@ -100,6 +100,31 @@ def test_either_side_of_the_bound(tmp_path: Path, code: str, field: str, well: o
     assert code in codes(tmp_path, **talk | {field: nonsense})
 
 
+@pytest.mark.parametrize(
+    ("least", "removed_at", "told"), [(1, 4, False), (1, 4.1, True), (3, 6, False), (3, 6.1, True)]
+)
+def test_a_copy_that_comes_and_goes(tmp_path: Path, least: int, removed_at: float, told: bool) -> None:
+    """Of three at 8 requests four have 6 each: with fewer than that one would go again."""
+    step = {"type": "simple", "metric": "concurrent_requests_per_copy"}
+    steps = [step | {"threshold": 8, "add_copies": 1}, step | {"threshold": removed_at, "add_copies": -1}]
+    copies = {"copies": {"min": least, "max": 4}, "endpoint__max_instances": 4, "endpoint__min_instances": least}
+    assert ("LP271" in codes(tmp_path, **copies, scaling={"policies": steps})) is told
+
+
+@pytest.mark.parametrize(("target", "told"), [(120_000_000, False), (120_000_001, True)])
+def test_more_a_minute_than_a_copy_answers(tmp_path: Path, target: int, told: bool) -> None:
+    """2,000 at once, a thousand times a second each."""
+    policy = {"type": "target_tracking", "metric": "invocations_per_copy", "target": target}
+    copies = {"copies": {"min": 1, "max": 2}, "endpoint__max_instances": 2}
+    assert ("LP342" in codes(tmp_path, **copies, scaling={"policies": [policy]})) is told
+
+
+@pytest.mark.parametrize(("duration_s", "told"), [(388_800, False), (388_801, True)])
+def test_levels_that_outlast_any_job(tmp_path: Path, duration_s: int, told: bool) -> None:
+    """Two, one after another."""
+    assert ("LP343" in codes(tmp_path, benchmark={"concurrency": [2, 4], "duration_s": duration_s})) is told
+
+
 @pytest.mark.parametrize(("turns", "told"), [(1, False), (2, True)])
 def test_turns_beside_a_trace(tmp_path: Path, turns: int, told: bool) -> None:
     """They are the trace's, and those of the profile nobody sends."""

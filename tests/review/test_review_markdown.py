@@ -64,6 +64,8 @@ FRAGMENTS = (
         "ftp://e.example",
         "x+y://e",
         "me@e.example",
+        "me@-e.example",
+        "me@.e.example",
         "mailto:a@b.c",
     ),
     *(
@@ -290,7 +292,8 @@ def test_no_line_ends_in_a_space(sample: object) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "see 5808eefb3f8534c56f8267bac900569eb310000a", "5808eef", "012345deadbee", "é1234567", "7654321", "a" * 41,
+    "see 5808eefb3f8534c56f8267bac900569eb310000a", "5808eef", "012345deadbee", "é1234567", "ſ1234567", "7654321",
+    "a" * 41,
 ])  # fmt: skip
 def test_a_commit_is_no_link(text: str) -> None:
     """Hosts link seven to forty digits that stand alone, whatever is before them."""

@@ -152,6 +152,8 @@ def _changed_files(folder: Path, evidence: Mapping[str, object]) -> list[str]:
             found.append(f"{name}: changed since the run was judged (sha256 {actual[:12]}…, was {str(expected)[:12]}…)")
     if not isinstance(hashes, dict) or RECORDS_FILE not in hashes:
         found.append(f"{FILE_NAME}: has no hash of {RECORDS_FILE}")
+    elif OBSERVED_FILE not in hashes and (folder / OBSERVED_FILE).exists():
+        found.append(f"{OBSERVED_FILE}: came after the run was judged: {FILE_NAME} has no hash of it; take it away")
     return found
 
 

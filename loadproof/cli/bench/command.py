@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loadproof.bench.connect import refuse_credentials
 from loadproof.bench.job import resume_benchmark, run_benchmark
 from loadproof.bench.live.lines import End, OnLine
 from loadproof.bench.live.view import View
@@ -105,7 +106,9 @@ def _spec(profile: Path | None, options: Options, resume: Path | None, *, ask: b
     if profile is not None:
         return spec_from_profile(profile, options, ask=ask)
     if options.target is not None:
-        return spec_from_target(options.target, options)
+        spec = spec_from_target(options.target, options)
+        refuse_credentials(spec.target)
+        return spec
     if resume is None:
         raise InputError("give a PROFILE or a --target, for example: loadproof bench deploy_profiles/dev/chat.yaml")
     if options != Options():

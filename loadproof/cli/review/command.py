@@ -178,6 +178,7 @@ def _made(
         sides.unaffected,
         sides.not_run,
         lambda: deadline.refusal if deadline.is_over(REVIEWED) else "",
+        deadline.bounded,
     )
     say(f"reviewed in {time.monotonic() - started_s:.1f} s")
     return made

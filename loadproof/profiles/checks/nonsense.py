@@ -177,8 +177,9 @@ def impossible_rate(subject: Subject) -> Iterator[Found]:
 @component_rule(
     "LP342",
     "Target that adds no copy",
-    reason="Servers refuse what is above their admission limit, so a copy never carries that many requests: the "
-    "metric stays below its target, and no copy comes however long the queue is.",
+    reason="Servers refuse what is above their admission limit, so a copy never carries that many requests, nor "
+    "answers more of them a minute than so many of a millisecond each: the metric stays below its target, and no copy "
+    "comes however long the queue is.",
     mend="Write what one copy is to carry, or auto.",
 )
 def target_out_of_reach(placed: Placed) -> Iterator[Found]:
@@ -188,8 +189,13 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
         name = "target" if isinstance(policy, TargetTracking) else "threshold"
         wanted, metric = getattr(policy, name, None), str(getattr(policy, "metric", ""))
-        if isinstance(wanted, int | float) and metric.startswith("concurrent_requests_per_") and wanted > most:
+        if not isinstance(wanted, int | float):
+            continue
+        if metric.startswith("concurrent_requests_per_") and wanted > most:
             found = f"{wanted:g} {metric} is above the {most:,} that a copy admits"
+            yield Found(placed.at("scaling", "policies", at, name), found, "write what a copy is to carry, or auto")
+        elif metric.startswith("invocations_per_") and wanted > most * MOST_REQUESTS_PER_S * 60:
+            found = f"{wanted:,.6g} {metric} a minute are more than {most:,} at once can be given"
             yield Found(placed.at("scaling", "policies", at, name), found, "write what a copy is to carry, or auto")
 
 
@@ -198,7 +204,7 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     "Longer than anybody waits",
     reason="The longest job that SageMaker runs lasts nine days, and a cooldown or a pause of more than a day "
     "outlasts the traffic that it is about.",
-    mend="Write seconds: at most 777,600 for a level, 86,400 for a cooldown, a drain, a pause or a think time.",
+    mend="Write seconds: at most 777,600 for all levels, 86,400 for a cooldown, a drain, a pause or a think time.",
 )
 def too_long(subject: Subject) -> Iterator[Found]:
     benchmark, think_time_s = subject.profile.benchmark, subject.profile.workload.think_time_s
@@ -225,6 +231,13 @@ def too_long(subject: Subject) -> Iterator[Found]:
         if placed.to_zero is not None and placed.to_zero.wake_cooldown_s != "auto":
             place = placed.at("scaling", "to_zero", "wake_cooldown_s")
             lengths.append((place, placed.to_zero.wake_cooldown_s, MOST_WAIT_S))
+    phases = [one.duration_s for one in benchmark.phases] or [benchmark.duration_s] * len(benchmark.concurrency)
+    levels_s = [seconds or 0.0 for seconds in phases]
+    if max(levels_s) <= MOST_LEVEL_S < sum(levels_s):
+        found = f"{len(levels_s)} levels one after another take {sum(levels_s) / 86_400:,.0f} days"
+        yield Found(
+            ("benchmark", "phases" if benchmark.phases else "duration_s"), found, "shorten them, or drive fewer"
+        )
     for place, seconds, most in lengths:
         if seconds is not None and seconds > most:
             yield Found(place, f"{seconds:,.6g} s is {seconds / 86_400:,.0f} days", f"write at most {most:,} seconds")

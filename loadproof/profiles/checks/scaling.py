@@ -231,8 +231,9 @@ def alarm_too_late(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP271",
     "Policies that work against each other",
-    reason="One adds copies at a load at which the other takes them away, so the count goes up and down for ever.",
-    mend="Take copies away at a lower load than they are added at.",
+    reason="One adds copies at a load at which the other takes them away, so the count goes up and down for ever. So "
+    "it does where a copy that comes brings the load of each below the threshold at which a step takes one away.",
+    mend="Take copies away at a lower load than they are added at: of one copy that becomes two, at half of it.",
 )
 def policies_contradict(placed: Placed) -> Iterator[Found]:
     adds: list[tuple[str, str, float]] = []
@@ -255,6 +256,20 @@ def policies_contradict(placed: Placed) -> Iterator[Found]:
                 f"takes copies away at {removed_at:g} {metric}, while another policy adds them from {min(others):g} on"
             )
             yield Found(path, found, f"lower it below {min(others):g}, or raise the other")
+        elif others and kind == "step" and metric.endswith(("_per_copy", "_per_instance")):
+            yield from _one_more(path, metric, removed_at, min(others), bounds_of(placed))
+
+
+def _one_more(path: Path, metric: str, removed_at: float, added_at: float, bounds: tuple[int, int]) -> Iterator[Found]:
+    """The fewest copies there are share their load with one more; with several at once each has still less."""
+    least, most = max(1, bounds[0]), bounds[1]
+    shared = added_at * least / (least + 1)
+    if least < most and removed_at > shared:
+        found = (
+            f"takes copies away below {removed_at:g} {metric}: {least} at {added_at:g} become {least + 1} at "
+            f"{shared:.3g}, and one goes again"
+        )
+        yield Found(path, found, f"lower it to {shared:.3g} or less", "warning")
 
 
 @component_rule(

@@ -21,7 +21,7 @@ _JOINER: Final = "\N{WORD JOINER}"
 # Punctuation that can begin or end markup anywhere in a line. Untrusted text never stands at the start of one.
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&$])")
 _RECOGNISED: Final = re.compile(
-    r"(?:@(?=\w))"  # mentions, user@sha, e-mail
+    r"(?:@(?=[\w.-]))"  # mentions, user@sha, e-mail (`a@-b.co` is one, too)
     r"|(?:[#!&%~^](?=[\w\"]))"  # issues, requests, labels, milestones, epics
     r"|(?:\b(?:GH|GHSA|CVE)-(?=\w))"
     r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
@@ -31,7 +31,7 @@ _RECOGNISED: Final = re.compile(
     re.IGNORECASE,
 )
 # A commit, abbreviated or not: after every six digits, so that no part of it is one. Figures of ours have commas.
-_COMMIT: Final = re.compile(r"(?<![0-9A-Za-z_])[0-9a-f]{7,}(?![0-9A-Za-z_])", re.IGNORECASE)
+_COMMIT: Final = re.compile(r"(?<![0-9A-Za-z_])[0-9a-f]{7,}(?![0-9A-Za-z_])", re.IGNORECASE | re.ASCII)
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
