@@ -9,7 +9,7 @@ import argparse
 import csv
 import sys
 from collections import defaultdict
-from datetime import date
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
@@ -60,7 +60,9 @@ def write(words: Words) -> None:
                 rows[tuple(sorted(versions))].append(name)
             for of, alike in sorted(rows.items()):
                 source = SOURCES[software].format(", ".join(of))
-                writer.writerow([software, " ".join(of), kind, " ".join(sorted(alike)), source, date.today()])
+                writer.writerow(
+                    [software, " ".join(of), kind, " ".join(sorted(alike)), source, datetime.now(UTC).date()]
+                )
 
 
 def main(software: str, version: str) -> None:

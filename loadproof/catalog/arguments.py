@@ -1,7 +1,7 @@
 """The command-line arguments and quantizations of the servers, by version, as their own packages list them.
 
 AWS's images of vLLM and SGLang turn each variable with their prefix into an argument (`sagemaker_entrypoint.sh` of
-deep-learning-containers: `true` is the bare flag, `false` is left out), and argparse stops at one that it does not know.
+deep-learning-containers: `true` is the bare flag, `false` is left out), and argparse stops at one it does not know.
 What is not listed for exactly a version is not known, and refuses nothing.
 """
 
@@ -34,7 +34,7 @@ class ServerWords:
 
 @dataclass(frozen=True, slots=True)
 class UnknownArgument:
-    """A variable that becomes an argument which the server does not know, what it says, and the nearest that it does."""
+    """A variable that becomes an argument the server does not know, what it says, and the nearest that it does."""
 
     variable: str
     says: str
@@ -57,7 +57,7 @@ def words_of(image: str, software: str, kind: Kind) -> frozenset[str] | None:
 
 
 def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[UnknownArgument]:
-    """Variables at which the image's server stops. Its parser takes the beginning of a single argument for the whole."""
+    """Variables at which the image's server stops. Its parser takes the beginning of one argument for it."""
     for software, prefix in _PREFIXES.items():
         # LMI packs a vLLM, and reads none of these variables.
         known = words_of(image, software, "argument") if image.rpartition("/")[2].startswith(f"{software}:") else None

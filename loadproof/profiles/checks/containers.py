@@ -103,8 +103,8 @@ def unreadable_variable(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP371",
     "Variable that is nearly one of the server's",
-    reason="TGI and LMI ignore a variable that they do not know; and what a plan reads is the typed field. Told of names "
-    "that differ from a known variable by a letter or two: servers have more than the profile has fields for.",
+    reason="TGI and LMI ignore a variable that they do not know; and what a plan reads is the typed field. Told of "
+    "names that differ from a known variable by a letter or two: servers have more than the profile has fields for.",
     mend="Write the typed field that the finding names.",
     severity="warning",
 )
