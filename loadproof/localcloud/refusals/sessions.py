@@ -68,7 +68,9 @@ def _statements(policy: Mapping[str, object]) -> Iterator[Statement]:
     """Those about AssumeRole."""
     found = policy.get("Statement")
     for statement in found if isinstance(found, list) else [found]:
-        if any(fnmatchcase("sts:assumerole", action.lower()) for action in _texts(statement.get("Action"))):
+        if isinstance(statement, dict) and any(
+            fnmatchcase("sts:assumerole", action.lower()) for action in _texts(statement.get("Action"))
+        ):
             yield statement
 
 
