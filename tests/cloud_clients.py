@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +26,15 @@ def boto3_client(cloud: LocalCloud, service: str, region: str | None = None, **c
         aws_secret_access_key=cloud.state.secret_key,
         config=Config(retries={"total_max_attempts": 1}, proxies={}, **config),
     )
+
+
+def trusting_role(cloud: LocalCloud) -> str:
+    """The ARN of a role that lets its account in."""
+    iam, statement = boto3_client(cloud, "iam"), {"Effect": "Allow", "Action": "sts:AssumeRole"}
+    trust = {"Statement": [{**statement, "Principal": {"AWS": f"arn:aws:iam::{cloud.account}:root"}}]}
+    with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
+        iam.create_role(RoleName="any", AssumeRolePolicyDocument=json.dumps(trust))
+    return f"arn:aws:iam::{cloud.account}:role/any"
 
 
 def signed_headers(

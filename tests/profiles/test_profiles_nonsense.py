@@ -383,10 +383,7 @@ def test_pools_of_idle_accelerators(tmp_path: Path, types: tuple[str, ...], copi
 @pytest.mark.parametrize(
     ("family", "name", "near"),
     [
-        ("vllm", "SM_VLLM_MAX_MODEL_LENN", True),
         ("vllm", "SM_VLLM_MAX_NUM_SEQ", True),
-        ("vllm", "SM_VLLM_GPU_MEMORY_UTILISATION", True),
-        ("vllm", "SM_VLLM_KVCACHE_DTYPE", True),
         ("vllm", "VLLM_MAX_MODEL_LEN", True),
         ("vllm", "sm_vllm_max_num_seqs", True),
         ("vllm", "SM_VLLM_MAX_CPU_LORAS", False),
@@ -400,8 +397,6 @@ def test_pools_of_idle_accelerators(tmp_path: Path, types: tuple[str, ...], copi
         ("lmi", "OPTION_MODEL_DIR", False),
         ("lmi", "OPTION_PIPELINE_PARALLEL_DEGREE", False),
         ("lmi", "OPTION_MAX_CPU_LORAS", False),
-        ("sglang", "SM_SGLANG_CONTEXT_LENGHT", True),
-        ("sglang", "SM_SGLANG_TP_SIZES", True),
         ("sglang", "SM_SGLANG_PP_SIZE", False),
         ("sglang", "SM_SGLANG_EP_SIZE", False),
         ("sglang", "SM_SGLANG_SPECULATIVE_DRAFT_MODEL_QUANTIZATION", False),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from loadproof.catalog import Architecture, architecture, container_images, instances
+from loadproof.catalog.arguments import unknown_arguments, words_of
 from loadproof.catalog.contracts import fact
 from loadproof.families import FAMILIES, ContainerFamily, Settings
 from loadproof.localcloud.directory import ContainerView
@@ -45,6 +46,7 @@ def check_arguments(view: ContainerView, place: Place, name: Family) -> None:
         return  # its base has started already
     settings = settings_from_variables(name, view.environment)
     for said in (
+        *(unknown.says for unknown in unknown_arguments(view.image, view.environment)),
         *_contradictions(view, name, settings),
         *_words(view, place, name),
         *_adapters(view, settings),
@@ -92,6 +94,11 @@ def _words(view: ContainerView, place: Place, name: Family) -> Iterator[str]:
             "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your "
             f"{row.accelerator} GPU has compute capability {capability}. You can use float16 instead."
         )
+    written = view.environment.get(names.quantization, "")
+    methods = words_of(view.image, "sglang" if name == "sglang" else "vllm", "quantization")
+    if written and methods and written not in methods:
+        says = "argument --quantization: invalid choice" if name == "sglang" else "Unknown quantization method"
+        yield f"{says}: {written}. Must be one of {', '.join(sorted(methods))}"
     if name == "tgi":
         yield from _tgi_words(view.environment)
 

@@ -1,4 +1,4 @@
-"""What container images are published to refuse: contracts as rows (LP330-LP332), and variables (LP366, LP371)."""
+"""What images are published to refuse: contracts as rows (LP330-LP332), and variables (LP366, LP371, LP373)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof import catalog
+from loadproof.catalog.arguments import unknown_arguments
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
@@ -102,19 +103,36 @@ def unreadable_variable(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP371",
     "Variable that is nearly one of the server's",
-    reason="vLLM and SGLang stop at an argument that they do not know, TGI and LMI ignore it; and what a plan reads is "
-    "the typed field. Told of names that differ from a known variable by a letter or two: servers have more than the "
-    "profile has fields for.",
+    reason="TGI and LMI ignore a variable that they do not know; and what a plan reads is the typed field. Told of "
+    "names that differ from a known variable by a letter or two: servers have more than the profile has fields for.",
     mend="Write the typed field that the finding names.",
     severity="warning",
 )
 def misspelt_variable(placed: Placed) -> Iterator[Found]:
-    known = reserved_variables(placed.component)
-    for name in placed.component.container.environment:
+    known, variables = reserved_variables(placed.component), placed.component.container.environment
+    stopped = {one.variable for one in unknown_arguments(image_name(placed.component.container), variables)}
+    for name in variables:
         near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=_NEAR)
-        if name not in known and near and not _other_word(name.upper(), near[0]):
+        if name not in (*known, *stopped) and near and not _other_word(name.upper(), near[0]):
             found = f"{name} is nearly {near[0]}, which is `{known[near[0]]}`"
             yield Found(placed.at("container", "environment", name), found, "write that field, and delete this")
+
+
+@component_rule(
+    "LP373",
+    "Argument that the server does not know",
+    reason="AWS's images of vLLM and SGLang make an argument of every variable with their prefix, and the server stops "
+    "at one that its version does not have (catalog/data/server_arguments.csv, from the servers' own packages).",
+    mend="Correct the name, or delete the variable.",
+)
+def unknown_argument(placed: Placed) -> Iterator[Found]:
+    container, fields = placed.component.container, reserved_variables(placed.component)
+    image = image_name(container).rpartition("/")[2]
+    for unknown in unknown_arguments(image, container.environment):
+        nearest = unknown.nearest or ""
+        mend = f"write `{fields[nearest]}`" if nearest in fields else f"write {nearest}" if nearest else "delete it"
+        found = f"{image} does not start: {unknown.says}"
+        yield Found(placed.at("container", "environment", unknown.variable), found, mend)
 
 
 def _other_word(name: str, near: str) -> bool:

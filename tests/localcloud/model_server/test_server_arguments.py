@@ -18,6 +18,7 @@ from loadproof.localcloud.model_server.start import CannotStartError, twin_deplo
 REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 TGI = f"{REGISTRY}/huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04"
 LMI = f"{REGISTRY}/djl-inference:0.36.0-lmi27.0.0-cu130"
+LMI29 = f"{REGISTRY}/djl-inference:0.38.0-lmi29.0.0-cu130"
 VLLM = f"{REGISTRY}/vllm:0.29.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 SGLANG = f"{REGISTRY}/sglang:0.5.19-gpu-py312-cu130-ubuntu24.04-sagemaker"
 MODEL = "Qwen/Qwen3-8B"  # 32 attention heads, 8 key-value heads, 40,960 positions
@@ -59,6 +60,11 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
             {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "7"},
             "max_lora_rank (7) must be one of 1, 8, 16",
         ),
+        (VLLM, {"SM_VLLM_MAX_MODEL_LENN": "2048"}, "unrecognized arguments: --max-model-lenn"),
+        (VLLM, {"SM_VLLM_QUANTIZATION": "awqq"}, "Unknown quantization method: awqq. Must be one of"),
+        (LMI29, {"OPTION_QUANTIZE": "awqq"}, "Unknown quantization method: awqq"),
+        (SGLANG, {"SM_SGLANG_TP_SIZES": "1"}, "unrecognized arguments: --tp-sizes"),
+        (SGLANG, {"SM_SGLANG_QUANTIZATION": "fp9"}, "argument --quantization: invalid choice: fp9"),
         (VLLM, {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "64", "SM_VLLM_MAX_NUM_SEQS": "256"}, "fewer than max_num_seqs 256"),
         (LMI, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
         (TGI, {"MAX_INPUT_TOKENS": "4096", "MAX_TOTAL_TOKENS": "4096"}, "leaves no room past max_input_tokens"),

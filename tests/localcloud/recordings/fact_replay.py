@@ -23,7 +23,7 @@ _TRUST = {
     "Statement": [
         {
             "Effect": "Allow",
-            "Principal": {"Service": [f"{name}.amazonaws.com" for name in _ASSUMED_BY]},
+            "Principal": {"AWS": "*", "Service": [f"{name}.amazonaws.com" for name in _ASSUMED_BY]},
             "Action": "sts:AssumeRole",
         }
     ],

@@ -19,7 +19,7 @@ import pytest
 from botocore.auth import HmacV1Auth, SigV2Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from cloud_clients import boto3_client, signed_headers
+from cloud_clients import boto3_client, signed_headers, trusting_role
 from seal_wire import Answer, raw, request_bytes
 
 from loadproof.localcloud.local import LocalCloud, running
@@ -28,7 +28,6 @@ Aws = Callable[[str], Any]
 Attack = Callable[["Target"], bytes]
 FORM = "application/x-www-form-urlencoded"
 EVIL = "http://evil.example"
-ROLE = "arn:aws:iam::123456789012:role/any"
 
 
 class Target:
@@ -85,7 +84,7 @@ def _skewed(by_s: float) -> Attack:
 def _session(target: Target, token: str | None) -> bytes:
     """A role's own key and secret, with another token."""
     sts = boto3_client(target.cloud, "sts")
-    role = sts.assume_role(RoleArn=ROLE, RoleSessionName="session")["Credentials"]
+    role = sts.assume_role(RoleArn=trusting_role(target.cloud), RoleSessionName="session")["Credentials"]
     return target.put(target.signed(Credentials(role["AccessKeyId"], role["SecretAccessKey"], token)))
 
 
@@ -385,9 +384,7 @@ def test_one_cloud_does_not_take_anothers_keys(
     """Neither the keys nor the sessions of a second cloud open the first."""
     monkeypatch.setenv("LOADPROOF_STATE_DIR", str(tmp_path))
     with running("other") as other:
-        role = boto3_client(other, "sts").assume_role(
-            RoleArn="arn:aws:iam::123456789012:role/r", RoleSessionName="session"
-        )
+        role = boto3_client(other, "sts").assume_role(RoleArn=trusting_role(other), RoleSessionName="session")
         session = role["Credentials"]
         keys = [
             Credentials(other.state.access_key, other.state.secret_key),

@@ -14,14 +14,14 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from cloud_clients import boto3_client
+from cloud_clients import boto3_client, trusting_role
 
 from loadproof.invocation.openai_path import bearer_token
 from loadproof.invocation.sigv4 import Credentials
 from loadproof.localcloud.local import LocalCloud
 
 Aws = Callable[[str], Any]
-ROLE = "arn:aws:iam::{account}:role/any"
+ROLE = "arn:aws:iam::{account}:role/OrganizationAccountAccessRole"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,8 @@ def bucket(aws: Aws) -> Iterator[str]:
 def session_client(cloud: LocalCloud, service: str, account: str) -> Any:
     """A client with the keys of an assumed role."""
     sts = boto3_client(cloud, "sts")
-    keys = sts.assume_role(RoleArn=ROLE.format(account=account), RoleSessionName="session")["Credentials"]
+    role = trusting_role(cloud) if account == cloud.account else ROLE.format(account=account)
+    keys = sts.assume_role(RoleArn=role, RoleSessionName="session")["Credentials"]
     return boto3.client(
         service,
         region_name=cloud.region,
@@ -190,3 +191,32 @@ def test_a_bearer_token_of_our_keys(cloud: LocalCloud) -> None:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60)
     assert refused.value.code == 400
     assert b"none" in refused.value.read()
+
+
+def test_a_role_lets_in_whom_its_trust_policy_names(cloud: LocalCloud, aws: Aws) -> None:
+    """A user by name, and a session by its role; nobody else, in AWS's words."""
+    iam, keys = aws("iam"), {}
+    for name in ("named", "stranger"):
+        iam.create_user(UserName=name)
+        keys[name] = iam.create_access_key(UserName=name)["AccessKey"]
+    session = session_client(cloud, "sts", cloud.account)
+    user = f"arn:aws:iam::{cloud.account}:user/named"
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": [user, trusting_role(cloud)]}}
+    iam.create_role(RoleName="choosy", AssumeRolePolicyDocument=json.dumps({"Statement": trust}))
+    role = {"RoleArn": f"arn:aws:iam::{cloud.account}:role/choosy", "RoleSessionName": "session"}
+    session.assume_role(**role)
+    clients = {
+        name: boto3.client(
+            "sts",
+            region_name=cloud.region,
+            endpoint_url=cloud.endpoint_url,
+            aws_access_key_id=key["AccessKeyId"],
+            aws_secret_access_key=key["SecretAccessKey"],
+        )
+        for name, key in keys.items()
+    }
+    clients["named"].assume_role(**role)
+    with pytest.raises(
+        ClientError, match=r"User: arn:aws:iam::\d+:user/stranger is not authorized to perform: sts:Ass"
+    ):
+        clients["stranger"].assume_role(**role)

@@ -1,0 +1,72 @@
+"""The command-line arguments and quantizations of the servers, by version, as their own packages list them.
+
+AWS's images of vLLM and SGLang turn each variable with their prefix into an argument (`sagemaker_entrypoint.sh` of
+deep-learning-containers: `true` is the bare flag, `false` is left out), and argparse stops at one it does not know.
+What is not listed for exactly a version is not known, and refuses nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
+
+from loadproof.catalog.contracts import software_of
+from loadproof.catalog.readers import container_images, table
+
+Kind = Literal["argument", "quantization"]
+_PREFIXES: Final = {"vllm": "SM_VLLM_", "sglang": "SM_SGLANG_"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerWords:
+    """Names that a server of each of these versions knows."""
+
+    software: str
+    versions: tuple[str, ...]
+    kind: str
+    names: tuple[str, ...]
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownArgument:
+    """A variable that becomes an argument the server does not know, what it says, and the nearest that it does."""
+
+    variable: str
+    says: str
+    nearest: str | None
+
+
+@cache
+def server_words() -> tuple[ServerWords, ...]:
+    """Every row."""
+    return tuple(table(ServerWords, "server_arguments.csv"))
+
+
+def words_of(image: str, software: str, kind: Kind) -> frozenset[str] | None:
+    """What the server inside the image knows; None for an image of nobody's known, or a version that nobody listed."""
+    if not any(image.endswith(f"{one.repository}:{one.tag}") for one in container_images()):
+        return None
+    version = software_of(image).get(software)
+    rows = [row for row in server_words() if (row.software, row.kind) == (software, kind) and version in row.versions]
+    return frozenset(name for row in rows for name in row.names) if rows else None
+
+
+def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[UnknownArgument]:
+    """Variables at which the image's server stops. Its parser takes the beginning of one argument for it."""
+    for software, prefix in _PREFIXES.items():
+        # LMI packs a vLLM, and reads none of these variables.
+        known = words_of(image, software, "argument") if image.rpartition("/")[2].startswith(f"{software}:") else None
+        for variable, value in variables.items() if known else ():
+            name = variable.removeprefix(prefix).lower().replace("_", "-")
+            meant = sorted(one for one in known or () if one.startswith(name))
+            if not variable.startswith(prefix) or value.lower() == "false" or name in meant or len(meant) == 1:
+                continue
+            says = f"ambiguous option: --{name} could match --{', --'.join(meant)}"
+            near = difflib.get_close_matches(name, known or (), n=1)
+            nearest = f"{prefix}{near[0].upper().replace('-', '_')}" if near else None
+            yield UnknownArgument(variable, says if meant else f"unrecognized arguments: --{name}", nearest)

