@@ -32,14 +32,15 @@ def test_the_contract_holds_under_composed_faults(part: int) -> None:
             pytest.fail(f"seed {seed}: {violations(least, versions())} in {least}")
 
 
-# Each broke the contract once: copies of a message that multiplied from crash to crash (1223150), and excuses that the
+# Each broke the contract once: copies of a message that multiplied from crash to crash (1223150), requests after their
+# deadline when the pace was read slowly (90348635), what a clock ahead called later (90935816), and excuses that the
 # contract lacked: dead before the first heartbeat, a claim refused and yet made, dead letters that the queue did not
 # take, attempts that failed on a frozen machine.
 @pytest.mark.parametrize(
     "seed",
     [
         *(1223150, 1087563, 3000777, 1173164, 3034424, 1196681, 1111900, 3029319, 40023773, 40051352, 60046577),
-        *(60039966, 90111075),
+        *(60039966, 90111075, 90348635, 90433888, 90599396, 90935816),
     ],
 )
 def test_what_broke_once_holds(seed: int) -> None:

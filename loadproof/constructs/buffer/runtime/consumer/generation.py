@@ -61,6 +61,11 @@ class Limits:
     low_priority: bool
     keep_until_s: float  # waited for no longer than that: it is older than messages are kept
 
+    def check_deadline(self, now_s: float) -> None:
+        """Raises ExpiredError after it."""
+        if self.deadline_s is not None and now_s > self.deadline_s:
+            raise ExpiredError("its deadline has passed")
+
 
 class Generation:
     """Makes attempts until one answers."""
@@ -91,7 +96,8 @@ class Generation:
             self._await_turn(limits, slot, first=failures == 0, reason=reason)
             if claim.lost:
                 raise NotNowError("its key is worked on elsewhere", self._delay_s(30))
-            started_s, before = self._clock.now_s(), self._pace.met()
+            before, started_s = self._pace.met(), self._clock.now_s()
+            limits.check_deadline(started_s)  # once more: the pace may have been read from a slow store
             self._metrics.add("Invocations")
             try:
                 answer = self._once(request, min(started_s + self._timeout_s, limits.end_s))
@@ -127,8 +133,7 @@ class Generation:
             if self._clock.stopping:
                 raise CutOffError
             now_s = self._clock.now_s()
-            if limits.deadline_s is not None and now_s > limits.deadline_s:
-                raise ExpiredError("its deadline has passed")
+            limits.check_deadline(now_s)
             late = now_s > limits.latest_start_s
             wait_s = self._pace.wait_s(slot) if first or not late else 1.0
             # A probe is of any priority: where all that waits is low, nothing else would find out or wake a copy.

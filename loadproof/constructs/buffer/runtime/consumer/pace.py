@@ -38,6 +38,7 @@ _LONELY_S: Final = 3.0  # refusals all around and nothing heard by anybody for s
 _PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.NO_RIGHT: 2, Kind.SLOW_DOWN: 3, Kind.TRY_AGAIN: 5, Kind.TIMED_OUT: 5}
 _CLOSING: Final = ("gate", "gate_ms", "probe_ms", "closed_ms")
 _ROUND_S: Final = 120.0
+_CLOCKS_APART_S: Final = 15.0  # what another process has dated may be so much earlier than it says
 _GOLDEN: Final = 0.6180339887498949
 _WATCHED_S: Final = 900.0  # after a time-out all tell what they meet; longer than a function lives
 _TOLD_EVERY_S: Final = 1.0
@@ -108,7 +109,7 @@ class Pace:
         """Whether a request is known to have been answered that was sent after then, by anybody."""
         with self._lock:
             self._look(self._clock.now_s())
-            opened = self._record.gate == "open" and self._record.served_ms > _ms(moment_s)
+            opened = self._record.gate == "open" and self._record.served_ms > _ms(moment_s + _CLOCKS_APART_S)
             return opened or self._served_s > moment_s
 
     def met(self) -> Met:
