@@ -131,4 +131,4 @@ def test_faster_hardware_and_more_copies_never_make_a_run_slower(
     loaded = predict_run(deployment, prompt, answer, 2 * in_flight)
     assert loaded is not None
     if not loaded.refused:
-        assert loaded.output_tokens_per_s >= 0.95 * run.output_tokens_per_s
+        assert loaded.output_tokens_per_s >= (0.95 if server == "vLLM" else 0.9) * run.output_tokens_per_s
