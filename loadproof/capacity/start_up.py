@@ -1,21 +1,14 @@
-"""How long a copy takes until it serves. Every figure here is *predicted*."""
+"""How long a copy takes until it serves. Every figure here is *predicted*, by catalog/start_up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Final
 
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import weight_bytes
+from loadproof.catalog.start_up import IMAGE_PULL_S, INSTANCE_START_S, SERVER_START_S, WEIGHTS_GIB_PER_S
 from loadproof.errors import InputError
-
-# No published table tells these apart: orders of magnitude whose sum from zero for an 8B model, alarm included, is
-# about the 9.4 minutes that a third party measured. Give your own where you know them.
-INSTANCE_START_S: Final = 240.0
-IMAGE_PULL_S: Final = 120.0
-WEIGHTS_GIB_PER_S: Final = 0.5
-SERVER_START_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,12 @@ def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
         ("LP359", "container__environment", {"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "-1"}),
         ("LP366", "container__environment", {"VLLM_USE_V1": "0"}, {"VLLM_USE_V1": "on"}),
         ("LP366", "container__environment", {"OMP_NUM_THREADS": "4,2"}, {"OMP_NUM_THREADS": "0"}),
+        ("LP366", "container__environment", {"OMP_NUM_THREADS": "8,2"}, {"OMP_NUM_THREADS": "9,2"}),  # of 8 vCPUs
+        # 4 in flight / 120 s = 0.0333 a second, of 256 tokens each: 8.53 tokens a second.
+        ("LP345", "objectives__requests_per_s_min", 0.034, 0.033),
+        ("LP345", "objectives__output_tokens_per_s_min", 8.6, 8.5),
+        # 8.19e9 weights of two bytes are 15.26 GiB: 3.05 s at 5 GiB/s, and a minute for the server.
+        ("LP374", "endpoint__container_startup_timeout_s", 64, 63),
         ("LP358", "endpoint__instance_type", "ml.g6e.2xlarge", "ml.g6e.12xlarge"),
         (
             "LP361",

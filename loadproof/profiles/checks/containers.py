@@ -89,8 +89,8 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
     "LP366",
     "Variable that its reader does not understand",
     reason="vLLM reads this switch as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
-    "none, and takes every core.",
-    mend="Write 0 or 1 for VLLM_USE_V1, a count for OMP_NUM_THREADS.",
+    "none, and takes every core; with more threads than vCPUs they wait for each other at every barrier.",
+    mend="Write 0 or 1 for VLLM_USE_V1, a count of at most the instance's vCPUs for OMP_NUM_THREADS.",
     severity="warning",
 )
 def unreadable_variable(placed: Placed) -> Iterator[Found]:
@@ -98,6 +98,12 @@ def unreadable_variable(placed: Placed) -> Iterator[Found]:
         form, mend = _FORMS.get(name, (None, ""))
         if form is not None and not form.fullmatch(value):
             yield Found(placed.at("container", "environment", name), f"`{value}`", mend)
+        elif name == "OMP_NUM_THREADS":
+            threads = int(value.partition(",")[0])
+            most = max((int(one.vcpu) for _, one in known_instances(placed.endpoint)), default=threads)
+            if threads > most:
+                found = f"{threads:,} threads on {most} vCPUs"
+                yield Found(placed.at("container", "environment", name), found, f"write at most {most}")
 
 
 @component_rule(

@@ -9,7 +9,7 @@ from typing import Final
 from loadproof.errors import Severity
 from loadproof.profiles.checks.facts import mean_tokens, most_tokens
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
-from loadproof.profiles.schema import Component, Endpoint, SimpleScaling, StepScaling, TargetTracking
+from loadproof.profiles.schema import Component, Endpoint, Profile, SimpleScaling, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
 
 LEAST_MS: Final = {"ttft": 1.0, "e2e": 1.0, "itl": 0.1, "tpot": 0.1}
@@ -266,7 +266,8 @@ def too_much_warm_up(subject: Subject) -> Iterator[Found]:
     "Objective that promises nothing",
     reason="With more requests failing than answered, or a minute a token, nobody is served, and the benchmark would "
     "say PASS. Where nothing but a share of errors is bound, a server passes that answers everything after minutes, or "
-    "at once with a word.",
+    "at once with a word. As many in flight as at_concurrency, each answered just before its time-out, make "
+    "at_concurrency / request_timeout_s requests a second (Little's law): a lower bound holds of every answer.",
     mend="Write the share that may fail (0.01 is 1%), milliseconds a token, and a bound on latency or throughput.",
 )
 def no_promise(subject: Subject) -> Iterator[Found]:
@@ -279,6 +280,7 @@ def no_promise(subject: Subject) -> Iterator[Found]:
     if of_classes.union(subject.profile.objectives.bounds) == {"error_rate_max"}:
         found = "errors alone are bound, and neither latency nor throughput"
         yield Found(("objectives",), found, "add a bound, such as `e2e_p95_ms`", "warning")
+    yield from _rates_of_nothing(subject.profile)
     endpoint, buffer = subject.profile.endpoint, subject.profile.buffer
     queued = (endpoint is not None and endpoint.async_inference is not None) or (buffer is not None and buffer.enabled)
     one_token = most_tokens(subject.profile.workload.output_tokens) == 1 and not subject.profile.workload.classes
@@ -291,6 +293,17 @@ def no_promise(subject: Subject) -> Iterator[Found]:
         elif name.startswith("ttft_") and bound > MOST_FIRST_TOKEN_MS and not queued:
             found = f"{bound / 1000:,.6g} s to the first token: nobody waits for that"
             yield Found(("objectives", name), found, "write milliseconds", "warning")
+
+
+def _rates_of_nothing(profile: Profile) -> Iterator[Found]:
+    objectives, workload, timeout_s = profile.objectives, profile.workload, profile.benchmark.request_timeout_s
+    asked = workload.answer_length == "asked" and not workload.classes
+    tokens = mean_tokens(workload.output_tokens) if asked else 1
+    for name, each in (("requests_per_s_min", 1.0), ("output_tokens_per_s_min", tokens)):
+        bound, least = getattr(objectives, name), each * objectives.at_concurrency / timeout_s
+        if bound is not None and bound < least:
+            found = f"{bound:g}: answers that take all of {timeout_s:g} s make {least:.3g}"
+            yield Found(("objectives", name), found, "write what the endpoint makes at at_concurrency", "warning")
 
 
 @rule(

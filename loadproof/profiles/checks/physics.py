@@ -7,8 +7,16 @@ from math import inf, sqrt
 from statistics import median
 from typing import Final
 
+from loadproof.catalog.start_up import SERVER_START_S, WEIGHTS_GIB_PER_S
 from loadproof.families import FAMILIES
-from loadproof.profiles.checks.facts import accelerator_of, architecture_of, known_instances, mean_tokens, weight_bytes
+from loadproof.profiles.checks.facts import (
+    GIB,
+    accelerator_of,
+    architecture_of,
+    known_instances,
+    mean_tokens,
+    weight_bytes,
+)
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Profile, TokenDistribution
 from loadproof.profiles.settings import accelerators_per_copy
@@ -19,6 +27,7 @@ MOST_SPREAD: Final = 5.0  # a standard deviation, of the mean: beyond, nearly ev
 MOST_NGRAM_TOKENS: Final = 64  # no prompt repeats more by chance, and servers look for three to ten
 CLEARLY: Final = 2.0  # times the bound on the whole: less may differ by the lengths of answers
 LEAST_PREFILL_TOKENS: Final = 32
+AT_BEST: Final = 10.0  # times the rate at which weights are estimated to come
 MOST_PROPOSED_TOKENS: Final = 16
 LEAST_SETTINGS: Final = {"payload_limit_bytes": 1024, "model_loading_timeout_s": 30}  # one prompt; Python starting
 
@@ -71,6 +80,28 @@ def _speculates(placed: Placed) -> bool:
     """True where a step may give several tokens, or its settings are not ours to read."""
     container = placed.component.container
     return container.family == "custom" or getattr(container, "speculative", None) is not None
+
+
+@component_rule(
+    "LP374",
+    "Given up before it can have started",
+    reason="A server imports, loads, compiles and captures for a minute before its first health check passes, and the "
+    "weights have to come before: a copy that is given up earlier never serves, and the deployment fails after hours.",
+    mend="Leave the time-out out (1,800 s), or write several times what a start takes.",
+    severity="warning",
+)
+def given_up_at_start(placed: Placed) -> Iterator[Found]:
+    shape = architecture_of(placed.component.model)
+    if shape is None or not shape.parameters_b:
+        return
+    gib_per_s = AT_BEST * WEIGHTS_GIB_PER_S
+    weights_s = weight_bytes(placed.component.model, shape) / GIB / gib_per_s
+    least_s = {"model_download_timeout_s": weights_s, "container_startup_timeout_s": SERVER_START_S + weights_s}
+    for name, seconds in least_s.items():
+        written = getattr(placed.endpoint, name)
+        if written < seconds:
+            found = f"{written} s: a start takes {seconds:.0f} s where weights come at {gib_per_s:g} GiB/s"
+            yield Found(("endpoint", name), found, "leave it out, or write minutes")
 
 
 @component_rule(
