@@ -222,6 +222,33 @@ def test_a_wheel_that_is_on_no_index_comes_along(tmp_path: Path, monkeypatch: py
     assert files["requirements.txt"].startswith(b"--find-links wheels\n")
 
 
+def test_a_repository_that_installs_from_its_own_wheel_keeps_it(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`pip install --find-links wheels` leaves no direct_url.json: `--upgrade` there has nothing to change."""
+    wheel = tmp_path / "loadproof-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"PK\0a wheel")
+    found = SimpleNamespace(read_text=lambda _: json.dumps({"url": wheel.as_uri(), "archive_info": {}}))
+    folder = tmp_path / "team"
+    with monkeypatch.context() as patched:
+        patched.setattr(repository, "distribution", lambda _: found)
+        assert run(["init", str(folder), *SMALL]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(repository, "distribution", lambda _: SimpleNamespace(read_text=lambda _: None))
+    assert run(["init", str(folder), "--upgrade"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not as the 50,000 lines of what is no text."""
+    folder = copy_of(made, tmp_path)
+    (folder / "wheels").mkdir()
+    _older(folder, "wheels/loadproof-0.0.9-py3-none-any.whl", "PK\0an older wheel")
+    assert run(["init", str(folder), "--upgrade"]) == 1
+    name = "wheels/loadproof-0.0.9-py3-none-any.whl"
+    assert capsys.readouterr().out == f"Binary files a/{name} and b/{name} differ\n"
+
+
 def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
     files = repository.files_of(repository.Place("0.1.0"))
     assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)

@@ -125,7 +125,7 @@ def _upgrade(folder: Path, place: Place, settled: list[str], *, write: bool) -> 
     """Diffs on standard output, words on standard error."""
     manifest = read_manifest(folder)
     place = replace(manifest.place, version=place.version)
-    files = files_of(place)
+    files = files_of(place, folder)
     found = changes(folder, manifest, files)
     if settled:
         manifest = settle(folder, manifest, files, found, settled)
