@@ -44,7 +44,9 @@ class Change:
 
     @property
     def diff(self) -> str:
-        """Unified."""
+        """Unified; of a wheel one line, as git has it."""
+        if b"\0" in self.before + self.after:
+            return f"Binary files a/{self.path} and b/{self.path} differ\n"
         before, after = (
             text.decode("utf-8", "replace").splitlines(keepends=True) for text in (self.before, self.after)
         )

@@ -34,9 +34,12 @@ EXTRAS: Final = "cdk,local"
 WHEELS: Final = "wheels"
 
 
-def installed_wheel() -> Path | None:
+def installed_wheel(version: str, folder: Path | None) -> Path | None:
     """The wheel that this Loadproof was installed from, where it is a file that is still there: its version may be on
-    no index, so a new repository carries it. Source of the record: PEP 610, direct_url.json."""
+    no index, so a new repository carries it. A repository that does already, in `folder`, installs from its own, of
+    which pip and uv leave no record. Source of the record: PEP 610, direct_url.json."""
+    if carried := next(folder.glob(f"{WHEELS}/loadproof-{version}-*.whl"), None) if folder else None:
+        return carried
     record = distribution("loadproof").read_text("direct_url.json")
     url = urlparse(json.loads(record)["url"]) if record else None
     if url is None or url.scheme != "file" or not url.path.endswith(".whl"):
@@ -54,10 +57,10 @@ class Place:
     environment: str = "dev"  # the first one: pipelines know it alone, until the team adds others
 
 
-def files_of(place: Place) -> Mapping[str, bytes]:
+def files_of(place: Place, folder: Path | None = None) -> Mapping[str, bytes]:
     """Every file that Loadproof keeps up to date in a team's repository, by its path there; profiles are not among
-    them."""
-    return dict(sorted((*_own(place), *_templates(place))))
+    them. `folder` is the repository where there is one already."""
+    return dict(sorted((*_own(place), *_templates(place, folder))))
 
 
 def readme(environment: str, profile: str) -> str:
@@ -88,12 +91,12 @@ def _of_one(pipeline: Path, environment: str) -> bytes:
     return ("\n\n".join(named).rstrip("\n") + "\n").encode()
 
 
-def _templates(place: Place) -> Iterator[tuple[str, bytes]]:
+def _templates(place: Place, folder: Path | None) -> Iterator[tuple[str, bytes]]:
     for template, name in _WRITTEN.items():
         text = (_TEMPLATES / template).read_text("utf-8")
         if template == "requirements.txt":
             text = text.format(version=place.version, extras=EXTRAS)
-            wheel = installed_wheel()
+            wheel = installed_wheel(place.version, folder)
             if wheel is not None:
                 text = f"--find-links {WHEELS}\n{text}"
                 yield f"{WHEELS}/{wheel.name}", wheel.read_bytes()

@@ -157,6 +157,19 @@ def test_markdown_says_the_verdict_first(missed: Summary, regression: Comparison
         assert len(widths) == 1
 
 
+def test_markdown_begins_with_the_brief(missed: Summary) -> None:
+    """Cost a month, how sure, what next, above the first table; a command stays one to copy."""
+    text = to_markdown(missed).partition("### ")[0]
+    assert [line.partition("**:")[0] for line in text.splitlines() if line.startswith("- **")] == [
+        "- **Cost a month",
+        "- **How sure",
+        "- **Next",
+    ]
+    assert "`loadproof plan " in text
+    dear = replace(missed, conditions=replace(missed.conditions, usd_per_hour=2.0))
+    assert "- **Cost a month**: \\$1,460 for the instances" in to_markdown(dear)
+
+
 @given(st.text(st.characters(codec=None), max_size=40))
 def test_no_text_breaks_out(hostile: str) -> None:
     """Whatever an endpoint answers or is called: the XML parses and keeps the schema, a markdown table its columns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -13,12 +14,14 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from loadproof.cli.init.command import _show
 from loadproof.cli.init.first_profile import in_flight_of
 from loadproof.cli.main import run
 from loadproof.errors import InputError
 from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.scaffold import repository
 from loadproof.sides.git import hosted_at
+from loadproof.terminal import Terminal
 
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
 
@@ -222,9 +225,47 @@ def test_a_wheel_that_is_on_no_index_comes_along(tmp_path: Path, monkeypatch: py
     assert files["requirements.txt"].startswith(b"--find-links wheels\n")
 
 
+def test_a_repository_that_installs_from_its_own_wheel_keeps_it(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`pip install --find-links wheels` leaves no direct_url.json: `--upgrade` there has nothing to change."""
+    wheel = tmp_path / "loadproof-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"PK\0a wheel")
+    found = SimpleNamespace(read_text=lambda _: json.dumps({"url": wheel.as_uri(), "archive_info": {}}))
+    folder = tmp_path / "team"
+    with monkeypatch.context() as patched:
+        patched.setattr(repository, "distribution", lambda _: found)
+        assert run(["init", str(folder), *SMALL]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(repository, "distribution", lambda _: SimpleNamespace(read_text=lambda _: None))
+    assert run(["init", str(folder), "--upgrade"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not as the 50,000 lines of what is no text."""
+    folder = copy_of(made, tmp_path)
+    (folder / "wheels").mkdir()
+    _older(folder, "wheels/loadproof-0.0.9-py3-none-any.whl", "PK\0an older wheel")
+    assert run(["init", str(folder), "--upgrade"]) == 1
+    name = "wheels/loadproof-0.0.9-py3-none-any.whl"
+    assert capsys.readouterr().out == f"Binary files a/{name} and b/{name} differ\n"
+
+
 def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
     files = repository.files_of(repository.Place("0.1.0"))
     assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)
+
+
+def test_no_word_is_cut_at_a_terminals_edge() -> None:
+    """In a pipe each line stays one."""
+    said = "  predicted at 20 in flight, mean: first token 426 ms, a token 26.9 ms, answer 7,293 ms (6,117 to 8,696)"
+    for is_terminal in (True, False):
+        shown = Terminal(file=io.StringIO(), width=80, force_terminal=is_terminal, highlight=False, color_system=None)
+        _show([said.strip()], shown)
+        assert isinstance(shown.file, io.StringIO)
+        lines = [line.rstrip() for line in shown.file.getvalue().splitlines()]
+        assert lines == ([said[:78], f"  {said[79:]}"] if is_terminal else [said])
 
 
 def test_no_traffic_is_no_number() -> None:

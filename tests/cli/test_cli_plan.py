@@ -55,6 +55,13 @@ def test_no_cell_is_shortened_and_no_table_is_wider_than_the_terminal(profile: s
     assert all(len(line.rstrip()) <= width for line in said.splitlines() if re.search("[│┃━]", line))
 
 
+def test_no_word_of_a_note_is_cut_in_80_columns() -> None:
+    """A note wraps below itself: a terminal would cut it wherever its edge is."""
+    lines = printed("prod/llama-3-1-8b.yaml", width=80).splitlines()
+    notes = [line for line in lines if line.startswith("Note")]
+    assert notes and all(len(line.rstrip()) <= 80 for line in notes)
+
+
 def test_every_column_has_a_heading() -> None:
     """A column of remarks is there only where there is one, and then says what it is."""
     for profile in ("dev/llama-3-1-8b.yaml", "local-vllm/tiny-llama.yaml"):

@@ -124,6 +124,14 @@ def test_a_head_that_cannot_be_synthesized_is_a_break() -> None:
     assert "found metric x" in finding.message
 
 
+def test_a_new_warning_does_not_hide_that_the_head_cannot_be_synthesized() -> None:
+    """Only an error says already why nothing was synthesized."""
+    warning = Problem("chat.yaml", 3, 1, "LP275", "x", "shorter than the weights are read", "longer", "warning")
+    refused = replace(side({}), templates={}, problems=(warning,), refusal="scaling.policies[0].target: no number")
+    found = [(one.code, one.severity) for one in reviewed(side({}), refused)]
+    assert found == [("LR064", "break"), ("LR060", "warning")]
+
+
 def test_problems_on_both_sides_are_no_news_but_hide_the_rest() -> None:
     """The change did not bring them; that nothing can be compared is said."""
     problem = Problem("chat.yaml", 3, 1, "LP101", "x", "unknown key `x`", "delete it")

@@ -22,7 +22,7 @@ def to_markdown(summary: Summary, comparison: Comparison | None = None) -> str:
     parts = [
         f"## {_SIGNS[verdict.outcome]} {verdict.outcome}: {_said(summary.name)}",
         *_simulated(summary),
-        "\n".join(f"- {_said(reason)}" for reason in verdict.reasons),
+        "\n".join([*(f"- {_said(reason)}" for reason in verdict.reasons), *_brief(summary)]),
         *_objectives(summary),
         *(_changes(comparison) if comparison else ()),
         *_search(summary),
@@ -30,6 +30,26 @@ def to_markdown(summary: Summary, comparison: Comparison | None = None) -> str:
         _conditions(summary),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _brief(summary: Summary) -> list[str]:
+    """What it costs, how sure it is, what next, as on the page; commands stay code."""
+    from loadproof.bench.report.brief import brief_of  # noqa: PLC0415  as in console.py
+
+    return [f"- **{asked}**: {_with_code(said)}" for asked, said in brief_of(summary).rows[1:]]
+
+
+def _with_code(text: str) -> str:
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick that is none of ours
+        return _said(text)
+    return "".join(f"`{part}`" if at % 2 else _kept_ends(part) for at, part in enumerate(parts))
+
+
+def _kept_ends(text: str) -> str:
+    """`_said` of a part of a sentence, whose spaces at both ends are the sentence's; two `$` are no formula."""
+    said = _said(text).replace("$", "\\$")
+    return f"{' ' * text.startswith(' ')}{said}{' ' * (text.endswith(' ') and bool(said))}"
 
 
 def _simulated(summary: Summary) -> list[str]:

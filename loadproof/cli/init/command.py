@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
+from rich.padding import Padding
+from rich.text import Text
 
 from loadproof.cli.init.first_profile import Answers, first_profile, reasons
 from loadproof.cli.init.interview import Given, asked
@@ -95,13 +97,21 @@ def _init(folder: Path, place: Place, answers: Answers) -> int:
     print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.wanted.model}:")
     if kept:
         said.append(f"left as they are: {', '.join(kept)}")
-    for line in said:
-        print(f"  {line}")
+    _show(said, Terminal(highlight=False))
     print("\nNext, there:")
     for command in ("make setup && source .venv/bin/activate", f"npx cdk synth --quiet -c env={answers.environment}"):
         print(f"  {command}")
     print(f"  loadproof plan {profile}")
     return ExitCode.OK if chosen.as_wanted else ExitCode.MISSED
+
+
+def _show(said: Iterable[str], terminal: Terminal) -> None:
+    """Indented; no word is cut at a terminal's edge, and a pipe has each line as it is."""
+    for line in said:
+        if terminal.is_terminal:
+            terminal.print(Padding(Text(line), (0, 0, 0, 2)))
+        else:
+            terminal.print(Text(f"  {line}"), soft_wrap=True)
 
 
 def _placed(problem: Problem, there: str) -> Problem:
@@ -125,7 +135,7 @@ def _upgrade(folder: Path, place: Place, settled: list[str], *, write: bool) -> 
     """Diffs on standard output, words on standard error."""
     manifest = read_manifest(folder)
     place = replace(manifest.place, version=place.version)
-    files = files_of(place)
+    files = files_of(place, folder)
     found = changes(folder, manifest, files)
     if settled:
         manifest = settle(folder, manifest, files, found, settled)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from loadproof.advice.alternatives import Alternative, Alternatives, Range, SettingAdvice
 from loadproof.cli.printing import table_of
+from loadproof.terminal import labelled
 
 ROWS = 8  # alternatives beside the recommended ones and the profile's own
 _STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
@@ -32,8 +33,7 @@ def render_alternatives(found: Alternatives, *, wide: bool) -> Iterator[Renderab
     yield ""
     yield _table(found, wide=wide)
     yield _counts(found)
-    for note in (*found.notes, *_notes(found)):
-        yield f"Note       {escape(note)}"
+    yield labelled(("Note", note) for note in (*found.notes, *_notes(found)))
 
 
 def _recommendations(found: Alternatives) -> Table:
@@ -65,7 +65,7 @@ def _table(found: Alternatives, *, wide: bool) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("server", no_wrap=True)
     names = ["TTFT\nms", "TPOT\nms"] if wide else []
-    for name in (*names, "E2E\nms", "tokens\n/s at\nknee", "USD /\nhour", "USD / M\ntokens\nat knee"):
+    for name in (*names, "E2E\nms", "tokens\n/s at\nknee", "USD /\nhour", "USD / M\noutput\ntokens\nat knee"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("objectives", "grade") if wide else ("outlook\ngrade",):
         table.add_column(name, no_wrap=True, min_width=8)

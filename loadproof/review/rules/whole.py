@@ -100,7 +100,8 @@ def refused_by_rules(change: Change) -> Iterator[Found]:
 )
 def not_compared(change: Change) -> Iterator[Found]:
     pair = change.context.pair
-    if pair.after is not None and not change.after.synthesized and not any(change.fresh_problems()):
+    stopped = any(problem.severity == "error" for problem in change.fresh_problems())  # a warning stops nothing
+    if pair.after is not None and not change.after.synthesized and not stopped:
         lost = pair.after.refusal or change.before.synthesized
         why = pair.after.refusal or (
             "the checks refuse it, as they refuse the base" if lost else "its problems were there before this change"
