@@ -15,6 +15,7 @@ from loadproof.pages.wording import usd as usd
 from loadproof.review.model import Severity
 from loadproof.review.shapes import (
     CostDocument,
+    Document,
     FieldDocument,
     FigureDocument,
     ObjectiveDocument,
@@ -275,3 +276,9 @@ def other_traffic(changed: Sequence[str]) -> str:
     """A run proves its objectives for the traffic that it was driven with: what is to be said where that changed."""
     moved = any(path.partition(".")[0].partition("[")[0] == "workload" for path in changed)
     return " It was driven with other traffic than is expected now." if moved else ""
+
+
+def synthesized(document: Document) -> str:
+    """What was compared: a refused head was not synthesized."""
+    refused = sum(profile["state"] == "refused" for profile in document["profiles"])
+    return "both sides synthesized" + (f" but for {counted(refused, 'refused profile')}" if refused else "")

@@ -12,12 +12,12 @@ from typing import Final, Literal, get_args
 
 from loadproof.errors import InputError
 from loadproof.scaffold.merging import first_text, merged
-from loadproof.scaffold.repository import CiKit, Place
+from loadproof.scaffold.repository import WHEELS, CiKit, Place
 
 MANIFEST: Final = ".loadproof.json"
 _MAY_BE_THERE: Final = frozenset(("README.md", ".gitignore"))
 _MOST_NAMED: Final = 8
-State = Literal["new", "newer", "merged", "both changed", "removed here", "no longer written"]
+State = Literal["new", "newer", "merged", "both changed", "removed here", "no longer written", "superseded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Manifest:
 @dataclass(frozen=True, slots=True)
 class Change:
     """What a newer Loadproof would do to one file: `before` is what stands there, or, where a person must choose, what
-    both sides began with, as far as it is known. `new`, `newer` and `merged` may be written."""
+    both sides began with, as far as it is known. `new`, `newer` and `merged` may be written, and a
+    wheel that another takes the place of may go."""
 
     path: str
     state: State
@@ -40,7 +41,7 @@ class Change:
 
     @property
     def may_be_written(self) -> bool:
-        return self.state in ("new", "newer", "merged")
+        return self.state in ("new", "newer", "merged", "superseded")
 
     @property
     def diff(self) -> str:
@@ -113,6 +114,8 @@ def changes(folder: Path, manifest: Manifest, files: Mapping[str, bytes]) -> lis
         after = files.get(path, b"")
         written = manifest.files.get(path)
         state = _state(now, written, _hash(after) if path in files else None)
+        if state == "no longer written" and path.startswith(f"{WHEELS}/") and _hash(now or b"") == written:
+            state = "superseded"
         if state in ("both changed", "removed here"):
             found.append(_merged(path, state, now, after, first_text(folder, path, written) if written else None))
         elif state is not None:
@@ -133,7 +136,9 @@ def apply(folder: Path, manifest: Manifest, newer: Place, files: Mapping[str, by
     """Write what may be written, and remember it; what a person must look at stays remembered as it was."""
     left = {change.path for change in found if not change.may_be_written}
     for change in found:
-        if change.may_be_written:
+        if change.state == "superseded":
+            (folder / change.path).unlink()
+        elif change.may_be_written:
             _write(folder / change.path, change.after)
     hashes = {path: _hash(content) for path, content in files.items() if path not in left}
     _remember(folder, newer, hashes | {path: manifest.files[path] for path in left if path in manifest.files})

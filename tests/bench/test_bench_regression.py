@@ -22,8 +22,10 @@ from loadproof.bench.compare.between_runs import (
     runs_to_settle,
 )
 from loadproof.bench.compare.regression import (
+    Change,
     Comparison,
     compare_runs,
+    describe,
     difference_of_shares,
     outcome_of,
     read_run,
@@ -51,6 +53,12 @@ def test_outcomes_at_a_tolerance_of_5_percent(low: float, high: float, latency: 
     """A latency may grow and a rate may shrink by the factor 1.05; an interval across that says nothing."""
     assert outcome_of(low, high, 0.05) == latency
     assert outcome_of(low, high, 0.05, more_is_better=True) == rate
+
+
+def test_a_change_without_an_interval_says_so() -> None:
+    change = Change("ttft_p95_ms", "4 in flight", 100.0, 150.0, 1.5, None, None, "INCONCLUSIVE", decides=True)
+    assert describe(change) == "ttft_p95_ms 100 → 150 (×1.5, no interval: too few requests)"
+    assert describe(replace(change, low=1.4)).endswith("(×1.5, 95% interval 1.4 to unknown)")
 
 
 def test_shares_by_published_examples() -> None:
@@ -175,7 +183,7 @@ def test_few_requests_say_nothing(tmp_path: Path) -> None:
     """Of 40 requests the p95 has no upper end, so a change has no lower one."""
     one, other = (run_of(tmp_path / str(seed), latencies(seed, size=40)) for seed in (1, 2))
     found = compare(one, other)
-    assert found.outcome == "INCONCLUSIVE" and "unknown" in found.reason
+    assert found.outcome == "INCONCLUSIVE" and "no interval: too few requests" in found.reason
 
 
 def test_false_alarms_are_rare(tmp_path: Path) -> None:

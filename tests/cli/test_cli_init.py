@@ -252,6 +252,17 @@ def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out == f"Binary files a/{name} and b/{name} differ\n"
 
 
+def test_a_newer_wheel_takes_the_place_of_the_older(made: Path, tmp_path: Path) -> None:
+    """Both would be installed from; one that the team put there itself stays."""
+    folder = copy_of(made, tmp_path)
+    (folder / "wheels").mkdir()
+    _older(folder, "wheels/loadproof-0.0.9-py3-none-any.whl", "PK\0an older wheel")
+    (folder / "wheels/own-1.0-py3-none-any.whl").write_bytes(b"PK\0of the team")
+    assert run(["init", str(folder), "--upgrade", "--write"]) == 0
+    assert [one.name for one in (folder / "wheels").iterdir()] == ["own-1.0-py3-none-any.whl"]
+    assert run(["init", str(folder), "--upgrade"]) == 0
+
+
 def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
     files = repository.files_of(repository.Place("0.1.0"))
     assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)

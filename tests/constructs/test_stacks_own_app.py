@@ -86,6 +86,15 @@ def test_a_stack_of_no_account_is_refused(folder: Path) -> None:
         deployment_in(Stack(App(), "anywhere"), folder / "chat.yaml")
 
 
+def test_settings_that_no_environment_has_are_refused(folder: Path) -> None:
+    """All of them, without a traceback of the library that found them."""
+    stack = Stack(App(), "chat", env=Environment(account="123456789012", region="us-east-1"))
+    with pytest.raises(InputError) as raised:
+        deployment_in(stack, folder / "chat.yaml", nettwork=3, log_retention_days="six")
+    assert "unknown setting `nettwork`, did you mean network?" in str(raised.value)
+    assert "log_retention_days: " in str(raised.value) and "found `six`" in str(raised.value)
+
+
 def test_every_problem_of_the_file_is_said(tmp_path: Path) -> None:
     """With its line, as `loadproof check` says it."""
     (tmp_path / "chat.yaml").write_text("name: chat\nmodel: {id: x/y}\n", encoding="utf-8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import zip_longest
 
@@ -20,7 +21,9 @@ from review_samples import HOSTILE, comment_only, empty, hostile, long, only_goo
 
 from loadproof.review.document import document
 from loadproof.review.formats.escaping import LONGEST_PROSE, code, prose
+from loadproof.review.formats.html import as_html
 from loadproof.review.formats.markdown import LONGEST_BYTES, MARKER, as_markdown
+from loadproof.review.model import Review
 from loadproof.untrusted import with_escapes
 
 JOINER = "\N{WORD JOINER}"
@@ -148,6 +151,15 @@ def words(page: str) -> str:
 def harmless() -> dict[str, list[str]]:
     """The elements of the same comment about a profile called x."""
     return {show.__name__: Seen(show(comment("x"))).elements for show in (as_github_shows, as_markdown_it_shows)}
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [(ordinary, "both sides synthesized but for 1 refused profile"), (only_good, "both sides synthesized, nothing")],
+)
+def test_a_refused_head_is_not_called_synthesized(of: Callable[[], Review], said: str) -> None:
+    shown = document(of())
+    assert said in as_markdown(shown) and said in as_html(shown)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -358,11 +358,13 @@ def describe(change: Change) -> str:
     if change.change is None:
         return f"{change.name} {shown}"
     size = f"{change.change:+.2%}" if change.name == ERROR_RATE else f"×{change.change:.3g}"
+    more = f"; {change.runs_to_settle} runs of each would settle it" if change.runs_to_settle else ""
+    if change.low is None and change.high is None:
+        return f"{change.name} {shown} ({size}, no interval: too few requests{more})"
     ends = [
         "unknown" if end is None else f"{end:+.2%}" if change.name == ERROR_RATE else f"{end:.3g}"
         for end in (change.low, change.high)
     ]
-    more = f"; {change.runs_to_settle} runs of each would settle it" if change.runs_to_settle else ""
     return f"{change.name} {shown} ({size}, 95% interval {ends[0]} to {ends[1]}{more})"
 
 

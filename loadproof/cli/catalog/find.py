@@ -71,7 +71,8 @@ def _hint(wanted: str, names: dict[str, Found]) -> str:
     """Names that begin or contain what was typed, then those spelt alike, as the catalog writes them."""
     holding = sorted((name for name in names if len(wanted) > 1 and wanted in name), key=lambda n: (n.find(wanted), n))
     alike = difflib.get_close_matches(wanted, names, n=3, cutoff=0.6)
-    near = list(dict.fromkeys((*alike, *holding)))[:4]
+    models = catalog.near_models(wanted) if "/" in wanted else ()
+    near = list(dict.fromkeys((*models, *(names[name][2] for name in (*alike, *holding)))))[:4]
     if not near:
         return "see `loadproof catalog list`"
-    return f"did you mean {', '.join(names[name][2] for name in near)}?"
+    return f"did you mean {', '.join(near)}?"

@@ -97,6 +97,10 @@ def _init(folder: Path, place: Place, answers: Answers) -> int:
     print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.wanted.model}:")
     if kept:
         said.append(f"left as they are: {', '.join(kept)}")
+    if answers.runbook_url is None:
+        said.append(
+            f"alarms name docs/runbook.md: write its address into {home / 'environment.yaml'}, so that they link it"
+        )
     _show(said, Terminal(highlight=False))
     print("\nNext, there:")
     for command in ("make setup && source .venv/bin/activate", f"npx cdk synth --quiet -c env={answers.environment}"):

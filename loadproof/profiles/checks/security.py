@@ -174,6 +174,20 @@ def gateway_without_routes(environment: Environment) -> Iterator[Found]:
         yield Found(("network", "vpc_endpoints"), found, "add network.route_table_ids")
 
 
+@environment_rule(
+    "LP375",
+    "Runbook that no alarm can link",
+    reason="An alarm's message is read in a mail or on a telephone, where a path of the repository opens nothing.",
+    mend="Write the address at which docs/runbook.md is to be read.",
+    severity="warning",
+)
+def runbook_without_address(environment: Environment) -> Iterator[Found]:
+    told = "alarm_topic_arn" if environment.alarm_topic_arn else "alarm_emails"
+    if getattr(environment, told) and not environment.runbook_url.startswith(("https://", "http://")):
+        found = f"alarms will name `{environment.runbook_url}`, which nobody can open from a message"
+        yield Found((told,), found, "add runbook_url: https://…, where docs/runbook.md is read")
+
+
 @rule(
     "LP283",
     "Resource of another region",

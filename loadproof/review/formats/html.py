@@ -36,6 +36,7 @@ def as_html(document: Document) -> str:
             document=document,
             brief=brief_in_html(brief_of(document)),
             wording=wording,
+            synthesized=wording.synthesized(document),
             css=_CSS,
             outlook_css=_OUTLOOK_CSS,
             titles=TITLES,

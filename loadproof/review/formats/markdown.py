@@ -95,8 +95,8 @@ def _footer(document: Document) -> str:
     unaffected = document["unaffected"]
     others = f"; {wording.counted(unaffected, 'other profile')} not affected" if unaffected else ""
     return (
-        f"<sub>Loadproof compared {code(document['base'])} with {code(document['head'])}: both synthesized, "
-        f"nothing deployed{others}.</sub>"
+        f"<sub>Loadproof compared {code(document['base'])} with {code(document['head'])}: "
+        f"{wording.synthesized(document)}, nothing deployed{others}.</sub>"
     )
 
 

@@ -82,7 +82,8 @@ class _Said:
         document = self._document
         unaffected = document["unaffected"]
         others = f"; {wording.counted(unaffected, 'other profile')} not affected" if unaffected else ""
-        return f"{document['base']} compared with {document['head']}: synthesized, nothing deployed{others}."
+        sides = wording.synthesized(document)
+        return f"{document['base']} compared with {document['head']}: {sides}, nothing deployed{others}."
 
     def _cells(self, profile: ProfileDocument) -> dict[str, Text]:
         """What the table says of a profile, by column."""
