@@ -92,8 +92,7 @@ def _publish(caller: Caller, params: Params) -> None:
     check_revision(found, params)
 
 
-def _create_alias(caller: Caller, params: Params) -> None:
-    found = existing(caller, params)
+def _first_alias(caller: Caller, params: Params) -> None:
     weights = (params.get("RoutingConfig") or {}).get("AdditionalVersionWeights") or {}
     if any(not 0 <= weight <= 1 for weight in weights.values()):
         shown = ", ".join(f"{version}={weight}" for version, weight in weights.items())
@@ -105,6 +104,11 @@ def _create_alias(caller: Caller, params: Params) -> None:
             "have value greater than or equal to 0.0, Member must not be null]"
         )
         raise AwsError("ValidationException", message)
+
+
+def _create_alias(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    weights = (params.get("RoutingConfig") or {}).get("AdditionalVersionWeights") or {}
     own = params["FunctionVersion"] in weights
     require(not own, INVALID, "The alias's version and an additional version are the same.")
     arn = f"{found.function_arn}:{params['Name']}"
@@ -182,6 +186,7 @@ def _no_address(caller: Caller, params: Params) -> None:
         raise AwsError(MISSING, "The resource you requested does not exist.", 404)
 
 
+FIRST: dict[str, Rule] = {"CreateAlias": _first_alias}
 RULES: dict[str, Rule] = {
     "GetFunction": named,
     "GetFunctionConfiguration": named,

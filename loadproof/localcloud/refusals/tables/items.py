@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.refusals.tables.expressions import attributes, check_expressions, words
-from loadproof.localcloud.refusals.tables.lookup import INVALID, check_key, key_names, table
+from loadproof.localcloud.refusals.tables.lookup import INVALID, check_key, check_name, key_names, table
 from loadproof.localcloud.wire import Caller, Params
 
 _MOST_DIGITS, _LARGEST, _SMALLEST = 38, 125, -130
@@ -34,6 +34,7 @@ def _by_key(caller: Caller, params: Params) -> None:
 
 
 def _check_asked(params: Mapping[str, Any]) -> None:
+    check_name(params["TableName"])
     check_expressions(params)
     _check_values(params.get("ExpressionAttributeValues") or {})
     old = [name for name in _OLD_WORDS if params.get(name) is not None]

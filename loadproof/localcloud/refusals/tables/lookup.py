@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,6 +12,15 @@ from loadproof.localcloud.refusals.rules import require
 from loadproof.localcloud.wire import Caller
 
 INVALID: Final = "ValidationException"
+_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
+
+
+def check_name(name: str) -> None:
+    """Of a table, or its ARN."""
+    own = name.rpartition("/")[2] if name.startswith("arn:") else name
+    message = "TableName must be at least 3 characters long and at most 255 characters long"
+    require(3 <= len(own) <= 255, INVALID, message)
+    require(_NAME.fullmatch(own), INVALID, f"Value '{name}' at 'tableName' failed to satisfy constraint: pattern")
 
 
 def table(caller: Caller, name: str) -> Any:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
-from loadproof.localcloud.refusals.tables.lookup import INVALID, existing
+from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing
 from loadproof.localcloud.wire import Caller, Params
 
-_NAME: Final = re.compile(r"[\w.-]{3,255}", re.ASCII)
 _GLOBAL, _LOCAL = "GlobalSecondaryIndexes", "LocalSecondaryIndexes"
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html
 _MOST_INDEXES: Final = {_GLOBAL: 20, _LOCAL: 5}
 
 
 def _create(caller: Caller, params: Params) -> None:
-    name = params["TableName"].rpartition("/")[2]
-    message = "TableName must be at least 3 characters long and at most 255 characters long"
-    require(3 <= len(name) <= 255, INVALID, message)
-    require(_NAME.fullmatch(name), INVALID, f"Value '{name}' at 'tableName' failed to satisfy constraint: pattern")
+    check_name(params["TableName"])
     _check_keys(params.get("KeySchema") or [])
     _check_indexes(params)
     _check_stream(params.get("StreamSpecification"))
