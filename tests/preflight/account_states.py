@@ -204,8 +204,11 @@ class World:
         self.client("s3").put_bucket_policy(Bucket=self.bucket, Policy=json.dumps(policy))
 
     def key_policy(self, *statements: Mapping[str, Any]) -> None:
-        policy = {"Version": "2012-10-17", "Statement": [*statements]}
-        self.client("kms").put_key_policy(KeyId=self.key_arn, PolicyName="default", Policy=json.dumps(policy))
+        """Also one that lets nobody put the next."""
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [*statements]})
+        self.client("kms").put_key_policy(
+            KeyId=self.key_arn, PolicyName="default", Policy=policy, BypassPolicyLockoutSafetyCheck=True
+        )
 
     def root_statement(self) -> dict[str, Any]:
         principal = {"AWS": f"arn:aws:iam::{self.account}:root"}
@@ -256,10 +259,6 @@ class World:
         return str(
             known[0] if known else iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy)["Role"]["Arn"]
         )
-
-    def role_of(self, name: str) -> str:
-        """The ARN of a role that nobody makes."""
-        return f"arn:aws:iam::{self.account}:role/{name}"
 
     def deny(self, *actions: str) -> None:
         self.parameter(DENIED, ",".join(actions))

@@ -61,7 +61,10 @@ def exempting_root(world: World) -> None:
 
 
 def key_for(world: World, role: str) -> None:
-    world.key_policy(world.logs_statement(), {**world.root_statement(), "Principal": {"AWS": world.role_of(role)}})
+    world.key_policy(
+        world.logs_statement(),
+        {**world.root_statement(), "Principal": {"AWS": world.role(role, "sagemaker.amazonaws.com")}},
+    )
 
 
 def other_key(world: World) -> None:

@@ -52,7 +52,7 @@ def install(functions: Functions, sqs: SqsService) -> None:
     def invoke(self: LambdaFunction, body: str, asked: Any, answered: Any) -> str | bytes:
         """With what AWS says beside the answer. An event is answered by nothing, and a dry run runs nothing."""
         kind = asked.get("x-amz-invocation-type", "RequestResponse")
-        payload = "" if kind == "DryRun" else invoke_of(self, body, asked, answered)
+        payload = "" if kind == "DryRun" else invoke_of(self, body or "{}", asked, answered)
         failed = answered.pop("x-amz-function-error", None)
         if kind != "RequestResponse":
             return ""
@@ -136,7 +136,6 @@ def _invoke_lambda(self: LambdaFunction, event: Json = None) -> tuple[str, bool,
     """`aws lambda invoke` without Docker: (payload, errored, log) as moto expects them."""
     if _functions is None:
         raise RuntimeError("the queue poller is not started")
-    event = json.loads(event) if isinstance(event, str) else event
     result = _functions.invoke(self, event)
     if result.error is not None:
         raised = {"requestId": str(uuid.uuid4())} if "stackTrace" in result.error else {}

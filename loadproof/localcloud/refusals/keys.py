@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
 
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from moto.backends import get_backend
+
+from loadproof.localcloud.refusals.rules import Rule, check_tags, require, texts
 from loadproof.localcloud.wire import AwsError, Caller, Params
 
-_INVALID = "ValidationException"
+_INVALID, _MALFORMED, _STATE = "ValidationException", "MalformedPolicyDocumentException", "KMSInvalidStateException"
+_UNREADABLE = "The key policy is not syntactically correct."
 _MOST_PLAINTEXT = 4096
 _ENCRYPT, _SIGN, _MAC, _AGREE = "ENCRYPT_DECRYPT", "SIGN_VERIFY", "GENERATE_VERIFY_MAC", "KEY_AGREEMENT"
 # What a key is for, by how its KeySpec begins: https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html
@@ -24,8 +30,14 @@ _USAGES = {
 
 
 def _create(caller: Caller, params: Params) -> None:
-    _check_policy(params.get("Policy"))
+    _check_policy(caller, params)
     _check_usage(params)
+    store = params.get("CustomKeyStoreId")
+    require(store is None, "CustomKeyStoreNotFoundException", f"Custom key store {store} not found")
+    _check_tags(caller, params)
+
+
+def _check_tags(caller: Caller, params: Params) -> None:
     check_tags([tag["TagKey"] for tag in params.get("Tags") or []], "TagException")
 
 
@@ -40,32 +52,117 @@ def _check_usage(params: Params) -> None:
     require(usage in usages, _INVALID, f"KeyUsage {usage} is not compatible with KeySpec {spec}")
 
 
-def _check_policy(policy: str | None) -> None:
-    if policy is None:
+def _check_policy(caller: Caller, params: Params) -> None:
+    """https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html"""
+    if params.get("Policy") is None:
         return
+    statements = _statements(params["Policy"])
+    for row in statements:
+        require(row.get("Effect") in ("Allow", "Deny"), _MALFORMED, f"{_UNREADABLE}: Effect")
+        for field in ("Principal", "Action", "Resource"):
+            require(field in row or f"Not{field}" in row, _MALFORMED, f"{_UNREADABLE}: {field}")
+        for one in _principals(row):
+            message = "Policy contains a statement with one or more invalid principals."
+            require(_is_there(caller, one), _MALFORMED, message)
+    safe = params.get("BypassPolicyLockoutSafetyCheck") or any(_opens(row, caller) for row in statements)
+    message = "The new key policy will not allow you to update the key policy in the future."
+    require(safe, _MALFORMED, message)
+
+
+def _statements(policy: str) -> list[Mapping[str, Any]]:
     try:
-        known = isinstance(json.loads(policy), dict)
+        found = json.loads(policy)
     except ValueError:
-        known = False
-    known = known and bool(json.loads(policy).get("Statement"))
-    if not known:
-        raise AwsError("MalformedPolicyDocumentException", "The key policy is not syntactically correct.")
+        raise AwsError(_MALFORMED, _UNREADABLE) from None
+    rows = found.get("Statement") if isinstance(found, dict) else None
+    rows = [rows] if isinstance(rows, dict) else rows
+    require(isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows), _MALFORMED, _UNREADABLE)
+    return list(rows or [])
+
+
+def _principals(row: Mapping[str, Any]) -> list[str]:
+    """The accounts, roles and users of a statement."""
+    named = row.get("Principal")
+    return texts(named.get("AWS")) if isinstance(named, Mapping) else texts(named)
+
+
+def _is_there(caller: Caller, principal: str) -> bool:
+    """Whether a role or user of this account exists; who is in others cannot be told."""
+    parts = principal.split(":", maxsplit=5)
+    if parts[2:3] != ["iam"] or parts[4:5] != [caller.account] or parts[5] == "root":
+        return True
+    iam: Any = get_backend("iam")[caller.account]["aws"]
+    return any(one.arn == principal for one in [*iam.roles.values(), *iam.users.values()])
+
+
+def _opens(row: Mapping[str, Any], caller: Caller) -> bool:
+    """Whether it lets somebody of this account put the key's next policy."""
+    ours = [one for one in _principals(row) if one in ("*", caller.account) or f"::{caller.account}:" in one]
+    actions = [one.lower() for one in texts(row.get("Action"))]
+    return row["Effect"] == "Allow" and bool(ours) and any(fnmatchcase("kms:putkeypolicy", one) for one in actions)
 
 
 def _put_policy(caller: Caller, params: Params) -> None:
-    _check_policy(params["Policy"])
+    _check_policy(caller, params)
 
 
 def _alias(caller: Caller, params: Params) -> None:
     name = params["AliasName"]
     require(name.startswith("alias/"), _INVALID, "Invalid identifier")
+    require(name != "alias/", "InvalidAliasNameException", "Alias must have a name after alias/")
     reserved = name.startswith("alias/aws/")
     require(not reserved, "NotAuthorizedException", "Cannot create alias with prefix alias/aws/")
+    _stays(caller, {"KeyId": params["TargetKeyId"]})
 
 
 def _delete(caller: Caller, params: Params) -> None:
     days = params.get("PendingWindowInDays", 30)
     require(7 <= days <= 30, _INVALID, f"PendingWindowInDays must be between 7 and 30, found {days}.")
+    _stays(caller, params)
+
+
+def _cancel(caller: Caller, params: Params) -> None:
+    found = key_of(caller, params["KeyId"])
+    message = f"{found and found.arn} is not pending deletion."
+    require(found is None or found.key_state == "PendingDeletion", _STATE, message)
+
+
+def key_of(caller: Caller, reference: str) -> Any:
+    """moto's key, None when there is none; by id, alias, or the ARN of either."""
+    backend: Any = get_backend("kms")[caller.account][caller.region]
+    name = backend.get_key_id(backend.get_alias_name(reference))
+    return backend.keys.get(name) or next((key for key in backend.keys.values() if name in key.aliases), None)
+
+
+def _usage(found: Any) -> str:
+    return str((found and found.key_usage) or _ENCRYPT)
+
+
+# What a key that is off or about to go may still be asked:
+# https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
+def _stays(caller: Caller, params: Params) -> None:
+    found = key_of(caller, params["KeyId"])
+    leaves = found is not None and found.key_state == "PendingDeletion"
+    require(not leaves, _STATE, f"{found and found.arn} is pending deletion.")
+
+
+def _works(caller: Caller, params: Params) -> None:
+    _stays(caller, params)
+    found = key_of(caller, params["KeyId"])
+    require(found is None or found.enabled, "DisabledException", f"{found and found.arn} is disabled.")
+
+
+def _for(usage: str) -> Rule:
+    def check(caller: Caller, params: Params) -> None:
+        _works(caller, params)
+        found = key_of(caller, params["KeyId"])
+        message = f"{found and found.arn} key usage is {_usage(found)} which is not valid for the operation."
+        require(found is None or _usage(found) == usage, "InvalidKeyUsageException", message)
+
+    return check
+
+
+_encrypts = _for(_ENCRYPT)
 
 
 def _encrypt(caller: Caller, params: Params) -> None:
@@ -75,19 +172,75 @@ def _encrypt(caller: Caller, params: Params) -> None:
         f"less than or equal to {_MOST_PLAINTEXT}"
     )
     require(len(plain) <= _MOST_PLAINTEXT, _INVALID, message)
+    _encrypts(caller, params)
+    found, asked = key_of(caller, params["KeyId"]), params.get("EncryptionAlgorithm", "SYMMETRIC_DEFAULT")
+    fits = found is None or (found.key_spec == "SYMMETRIC_DEFAULT") == (asked == "SYMMETRIC_DEFAULT")
+    message = f"The {asked} algorithm is not compatible with {found and found.key_spec}."
+    require(fits, "InvalidKeyUsageException", message)
 
 
 def _data_key(caller: Caller, params: Params) -> None:
     message = "Please specify either number of bytes or key spec."
     require(("KeySpec" in params) != ("NumberOfBytes" in params), _INVALID, message)
+    _encrypts(caller, params)
+    found = key_of(caller, params["KeyId"])
+    message = f"{found and found.arn} is no symmetric encryption KMS key."
+    require(found is None or found.key_spec == "SYMMETRIC_DEFAULT", "InvalidKeyUsageException", message)
+
+
+def _rotate(caller: Caller, params: Params) -> None:
+    _works(caller, params)
+    found = key_of(caller, params["KeyId"])
+    rotates = found is None or found.key_spec == "SYMMETRIC_DEFAULT"
+    require(rotates, "UnsupportedOperationException", f"{found and found.arn} cannot be rotated.")
+
+
+# https://docs.aws.amazon.com/kms/latest/developerguide/grants.html#terms-grant-operations
+_GRANTED: Final = {
+    _ENCRYPT: {
+        "Decrypt", "Encrypt", "GenerateDataKey", "GenerateDataKeyPair", "GenerateDataKeyPairWithoutPlaintext",
+        "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo", "GetPublicKey",
+    },
+    _SIGN: {"Sign", "Verify", "GetPublicKey"},
+    _MAC: {"GenerateMac", "VerifyMac"},
+    _AGREE: {"DeriveSharedSecret", "GetPublicKey"},
+}  # fmt: skip
+
+
+def _grant(caller: Caller, params: Params) -> None:
+    _works(caller, params)
+    require(_is_there(caller, params["GranteePrincipal"]), "InvalidArnException", "GranteePrincipal does not exist")
+    found = key_of(caller, params["KeyId"])
+    fit = _GRANTED[_usage(found)] | {
+        "CreateGrant",
+        "DescribeKey",
+        "RetireGrant",
+    }
+    message = f"Operations {params['Operations']} are not supported by {found and found.arn}"
+    require(found is None or fit.issuperset(params["Operations"]), _INVALID, message)
+
+
+def _tag(caller: Caller, params: Params) -> None:
+    _stays(caller, params)
+    _check_tags(caller, params)
 
 
 RULES: dict[str, Rule] = {
     "CreateKey": _create,
     "PutKeyPolicy": _put_policy,
     "CreateAlias": _alias,
+    "UpdateAlias": lambda caller, params: _stays(caller, {"KeyId": params["TargetKeyId"]}),
     "ScheduleKeyDeletion": _delete,
+    "CancelKeyDeletion": _cancel,
     "Encrypt": _encrypt,
     "GenerateDataKey": _data_key,
     "GenerateDataKeyWithoutPlaintext": _data_key,
+    "Sign": _for(_SIGN),
+    "Verify": _for(_SIGN),
+    "GenerateMac": _for(_MAC),
+    "VerifyMac": _for(_MAC),
+    "EnableKeyRotation": _rotate,
+    "CreateGrant": _grant,
+    "TagResource": _tag,
+    **dict.fromkeys(("EnableKey", "DisableKey", "DisableKeyRotation", "UntagResource", "UpdateKeyDescription"), _stays),
 }

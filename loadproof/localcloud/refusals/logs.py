@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from moto.backends import get_backend
+
+from loadproof.localcloud.refusals.keys import key_of
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import Caller, Params
 
@@ -12,8 +18,37 @@ _DAYS = {
 }  # fmt: skip
 
 
+# https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
+_MOST_BYTES, _BYTES_BESIDE, _MOST_SPAN_MS = 1_048_576, 26, 86_400_000
+_MOST_DIMENSIONS = 3
+
+
+def _group(caller: Caller, params: Params) -> Any:
+    return get_backend("logs")[caller.account][caller.region].groups.get(str(params.get("logGroupName")))
+
+
+def _existing(caller: Caller, params: Params) -> Any:
+    found = _group(caller, params)
+    require(found is not None, "ResourceNotFoundException", "The specified log group does not exist.")
+    return found
+
+
 def _create(caller: Caller, params: Params) -> None:
+    reserved = params["logGroupName"].startswith("aws/")
+    require(not reserved, _INVALID, "Log groups starting with AWS/ are reserved for AWS.")
     check_tags(params.get("tags") or {}, _INVALID)
+    _check_key(caller, params)
+
+
+def _check_key(caller: Caller, params: Params) -> None:
+    """A group's key must be there, be on, and be symmetric; of keys of other accounts this cannot be told."""
+    arn = params.get("kmsKeyId")
+    if arn is None or f":{caller.account}:" not in arn:
+        return
+    found = key_of(caller, arn)
+    fits = found is not None and found.key_state == "Enabled" and found.key_spec == "SYMMETRIC_DEFAULT"
+    message = "The specified KMS Key Id could not be found, is disabled, or is no symmetric key."
+    require(fits, _INVALID, message)
 
 
 def _retain(caller: Caller, params: Params) -> None:
@@ -26,4 +61,66 @@ def _retain(caller: Caller, params: Params) -> None:
     require(days in _DAYS, _INVALID, message)
 
 
-RULES: dict[str, Rule] = {"CreateLogGroup": _create, "PutRetentionPolicy": _retain}
+def _put(caller: Caller, params: Params) -> None:
+    events = params["logEvents"]
+    size = sum(len(event["message"].encode()) + _BYTES_BESIDE for event in events)
+    require(size <= _MOST_BYTES, _INVALID, f"Upload too large: {size} bytes exceeds limit of {_MOST_BYTES}")
+    times = [event["timestamp"] for event in events]
+    message = "Log events in a single PutLogEvents request must be in chronological order."
+    require(times == sorted(times), _INVALID, message)
+    message = "The batch of log events in a single PutLogEvents request cannot span more than 24 hours."
+    require(times[-1] - times[0] <= _MOST_SPAN_MS, _INVALID, message)
+
+
+def _filter(caller: Caller, params: Params) -> None:
+    _existing(caller, params)
+    for one in params["metricTransformations"]:
+        dimensions = one.get("dimensions") or {}
+        require(len(dimensions) <= _MOST_DIMENSIONS, _INVALID, "A metric filter has at most three dimensions.")
+        message = "Invalid metric transformation: dimensions and default value are mutually exclusive properties."
+        require(not dimensions or "defaultValue" not in one, _INVALID, message)
+
+
+def _delete_filter(caller: Caller, params: Params) -> None:
+    _existing(caller, params)
+    known = {one["filterName"] for one in _filters(caller) if one["logGroupName"] == params["logGroupName"]}
+    message = "The specified metric filter does not exist."
+    require(params["filterName"] in known, "ResourceNotFoundException", message)
+
+
+def _filters(caller: Caller) -> list[dict[str, Any]]:
+    return list(get_backend("logs")[caller.account][caller.region].filters.metric_filters)
+
+
+def _search(caller: Caller, params: Params) -> None:
+    _not_both(params, "logStreamNames", "logStreamNamePrefix")
+
+
+def _groups(caller: Caller, params: Params) -> None:
+    _not_both(params, "logGroupNamePrefix", "logGroupNamePattern")
+
+
+def _not_both(params: Params, one: str, other: str) -> None:
+    both = params.get(one) is not None and params.get(other) is not None
+    require(not both, _INVALID, f"{one} and {other} are mutually exclusive parameters.")
+
+
+def _policy(caller: Caller, params: Params) -> None:
+    try:
+        known = isinstance(json.loads(params["policyDocument"]), dict)
+    except ValueError:
+        known = False
+    require(known, _INVALID, "Resource policy document is not valid JSON.")
+
+
+RULES: dict[str, Rule] = {
+    "CreateLogGroup": _create,
+    "AssociateKmsKey": _check_key,
+    "PutRetentionPolicy": _retain,
+    "PutLogEvents": _put,
+    "PutMetricFilter": _filter,
+    "DeleteMetricFilter": _delete_filter,
+    "FilterLogEvents": _search,
+    "DescribeLogGroups": _groups,
+    "PutResourcePolicy": _policy,
+}

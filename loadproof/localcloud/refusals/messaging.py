@@ -16,6 +16,7 @@ _TOPIC_ATTRIBUTES = {
     "DeliveryPolicy", "DisplayName", "Policy", "TracingConfig", "KmsMasterKeyId", "SignatureVersion", "FifoTopic",
     "ContentBasedDeduplication", "FifoThroughputScope", "ArchivePolicy", "DataProtectionPolicy",
 }  # fmt: skip
+_RAW = {"http", "https", "sqs", "firehose"}
 _FEEDBACK = re.compile(
     r"(HTTP|Firehose|Lambda|Application|SQS)(SuccessFeedbackRoleArn|SuccessFeedbackSampleRate|FailureFeedbackRoleArn)"
 )
@@ -36,10 +37,28 @@ def _create(caller: Caller, params: Params) -> None:
         _INVALID,
         f"{message}lowercase ASCII letters, numbers, underscores, and hyphens.",
     )
-    for attribute in attributes:
+    for attribute, value in attributes.items():
         known = attribute in _TOPIC_ATTRIBUTES or _FEEDBACK.fullmatch(attribute)
         require(known, _INVALID, f"Invalid parameter: Attributes Reason: Unknown attribute: {attribute}")
+        _check_policy(attribute, value)
     check_tags([tag["Key"] for tag in params.get("Tags") or []], _INVALID, most="TagLimitExceeded")
+
+
+def _set_topic(caller: Caller, params: Params) -> None:
+    name = params["AttributeName"]
+    known = name in _TOPIC_ATTRIBUTES or _FEEDBACK.fullmatch(name)
+    require(known, _INVALID, "Invalid parameter: AttributeName")
+    _check_policy(name, params.get("AttributeValue"))
+
+
+def _check_policy(attribute: str, value: str | None) -> None:
+    if attribute != "Policy" or not value:
+        return
+    try:
+        known = isinstance(json.loads(value), dict)
+    except ValueError:
+        known = False
+    require(known, _INVALID, "Invalid parameter: Policy Error: null")
 
 
 def _publish(caller: Caller, params: Params) -> None:
@@ -86,6 +105,11 @@ def _subscribe(caller: Caller, params: Params) -> None:
             f"Invalid parameter: Attributes Reason: Unknown attribute: {name}",
         )
     _check_filter(attributes.get("FilterPolicy"))
+    raw = str(attributes.get("RawMessageDelivery", "")).lower() == "true"
+    message = (
+        f"Invalid parameter: Attributes Reason: Delivery protocol [{protocol}] does not support raw message delivery."
+    )
+    require(not raw or protocol in _RAW, _INVALID, message)
 
 
 def _check_filter(policy: str | None) -> None:
@@ -107,6 +131,7 @@ def _tag(caller: Caller, params: Params) -> None:
 
 RULES: dict[str, Rule] = {
     "CreateTopic": _create,
+    "SetTopicAttributes": _set_topic,
     "TagResource": _tag,
     "Publish": _publish,
     "Subscribe": _subscribe,

@@ -83,7 +83,7 @@ def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
     require(isinstance(conditions, dict), code, "Syntax errors in policy.")
     for operator in conditions:
         require(_OPERATOR.fullmatch(operator), code, f"Invalid Condition type : {operator}.")
-    for action in _texts(row.get("Action", row.get("NotAction"))):
+    for action in texts(row.get("Action", row.get("NotAction"))):
         require(_ACTION.fullmatch(action), code, f"Actions/Conditions must be prefaced by a vendor: {action}")
     if trust:
         require("Principal" in row or "NotPrincipal" in row, code, "A trust policy names principals.")
@@ -91,19 +91,20 @@ def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
         for kind in principals if isinstance(principals, dict) else ():
             require(kind in _PRINCIPALS, code, f"Invalid principal in policy: unknown principal type {kind}")
             form = _FORMS.get(kind)
-            for one in _texts(principals[kind]):
+            for one in texts(principals[kind]):
                 message = f'Invalid principal in policy: "{kind.upper()}":"{one}"'
                 require(form is None or form.fullmatch(one), code, message)
         message = "AssumeRole policy may only specify STS AssumeRole actions."
-        require(all(one.lower().startswith("sts:") for one in _texts(row.get("Action", "sts:"))), code, message)
+        require(all(one.lower().startswith("sts:") for one in texts(row.get("Action", "sts:"))), code, message)
         require("Resource" not in row, code, "Has prohibited field Resource")
         return
     require("Resource" in row or "NotResource" in row, code, "Policy statement must contain resources.")
     require("Principal" not in row, code, "Policy document should not specify a principal.")
-    for resource in _texts(row.get("Resource", row.get("NotResource"))):
+    for resource in texts(row.get("Resource", row.get("NotResource"))):
         valid = resource == "*" or resource.startswith(("arn:", "*"))
         require(valid, code, f'Resource {resource} must be in ARN format or "*".')
 
 
-def _texts(value: Any) -> list[str]:
-    return [str(one) for one in (value if isinstance(value, list) else [value])]
+def texts(value: Any) -> list[str]:
+    """What a policy writes as one text or as several."""
+    return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]

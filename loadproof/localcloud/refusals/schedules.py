@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from typing import Any
@@ -19,6 +20,12 @@ from loadproof.wire.documents import Document
 
 _INVALID = "ValidationException"
 _READING = r"(get|describe|list|poll|receive|search|scan|query|select|read|lookup|discover|validate|batchGet)[A-Z]"
+# https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-templated.html
+_TEMPLATED = {
+    "codebuild", "codepipeline", "ecs", "events", "firehose", "inspector", "kinesis", "lambda", "sagemaker", "sns",
+    "sqs", "states",
+}  # fmt: skip
+_JSON_INPUTS = {"events", "lambda", "states"}
 _SDK_NAMES = {"sfn": "stepfunctions", "eventbridge": "events", "cloudwatchlogs": "logs", "cloudwatch": "cloudwatch"}
 
 
@@ -58,6 +65,13 @@ def _check_target(target: Document) -> None:
         known = operation[:1].islower() and operation[:1].upper() + operation[1:] in _operations(service)
         require(known, _INVALID, f"Invalid RequestJson provided. Reason: {service}:{operation} is not supported.")
     parts = arn.split(":")
+    kind = parts[2]
+    message = f"Provided Arn is not in correct format: {arn} is neither a templated target nor a universal one."
+    require(service or kind in _TEMPLATED, _INVALID, message)
+    message = f"Invalid Input. Reason: it must be JSON for the target {arn}."
+    require(kind not in _JSON_INPUTS or _is_json(target.get("Input") or "{}"), _INVALID, message)
+    message = f"SqsParameters are not of the target {arn}."
+    require(kind == "sqs" or not target.get("SqsParameters"), _INVALID, message)
     for kind, field in (
         ("ecs", "EcsParameters"),
         ("events", "EventBridgeParameters"),
@@ -65,6 +79,14 @@ def _check_target(target: Document) -> None:
     ):
         needed = len(parts) > 2 and parts[2] == kind
         require(not needed or target.get(field), _INVALID, f"{field} must be provided for the target {arn}.")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _operations(service: str) -> list[str]:

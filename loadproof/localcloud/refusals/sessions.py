@@ -14,7 +14,7 @@ from typing import Final
 from moto.backends import get_backend
 from moto.sts.models import sts_backends
 
-from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.rules import Rule, require, texts
 from loadproof.localcloud.wire import Caller, Params
 
 # AWS Organizations makes it in each account of the organization, for the managing one: the door of another account.
@@ -69,14 +69,14 @@ def _statements(policy: Mapping[str, object]) -> Iterator[Statement]:
     found = policy.get("Statement")
     for statement in found if isinstance(found, list) else [found]:
         if isinstance(statement, dict) and any(
-            fnmatchcase("sts:assumerole", action.lower()) for action in _texts(statement.get("Action"))
+            fnmatchcase("sts:assumerole", action.lower()) for action in texts(statement.get("Action"))
         ):
             yield statement
 
 
 def _names_caller(statement: Statement, names: frozenset[str]) -> bool:
     principal = statement.get("Principal")
-    written = _texts(principal.get("AWS")) if isinstance(principal, Mapping) else _texts(principal)
+    written = texts(principal.get("AWS")) if isinstance(principal, Mapping) else texts(principal)
     return any(
         one == "*" or one in names or any("*" in name and fnmatchcase(one, name) for name in names) for one in written
     )
@@ -88,14 +88,10 @@ def _fits(statement: Statement, params: Params) -> bool:
     external = str(params.get("ExternalId") or "")
     for operator, keys in conditions.items() if isinstance(conditions, Mapping) else ():
         for key, wanted in keys.items():
-            same = any(fnmatchcase(external, one) for one in _texts(wanted))
+            same = any(fnmatchcase(external, one) for one in texts(wanted))
             if key.lower() == "sts:externalid" and operator in ("StringEquals", "StringLike") and not same:
                 return False
     return True
-
-
-def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]
 
 
 RULES: dict[str, Rule] = {"AssumeRole": _assume}

@@ -43,6 +43,7 @@ def check(caller: Caller, request: Request) -> None:
     if request.verb == "GET" and not key:
         most = request.query.get("max-keys", "0")
         require(most.isdigit(), "InvalidArgument", "Argument maxKeys must be an integer between 0 and 2147483647")
+        _check_token(caller, request)
     if request.verb == "POST" and "delete" in request.query:
         require(len(list(_elements(request.body, "Object"))) <= _MOST_DELETED, "MalformedXML", _MALFORMED)
     if request.verb == "POST" and "uploadId" in request.query:
@@ -50,6 +51,8 @@ def check(caller: Caller, request: Request) -> None:
     if request.verb != "PUT":
         return
     if key:
+        if "uploadId" in request.query:
+            _check_upload(caller, bucket, request)
         _check_object(key, request)
         _check_access(caller, bucket, request)
         _check_key(caller, request)
@@ -66,6 +69,22 @@ def check(caller: Caller, request: Request) -> None:
             _check_lifecycle(request.body)
         elif "notification" in request.query:
             _check_queues(request.body)
+        elif "encryption" in request.query:
+            _check_default_key(request.body)
+
+
+def _check_token(caller: Caller, request: Request) -> None:
+    """moto breaks at a token that it did not give."""
+    token = request.query.get("continuation-token")
+    known: Any = get_backend("s3")[caller.account]["aws"]._pagination_tokens
+    require(not token or token in known, "InvalidArgument", "The continuation token provided is incorrect")
+
+
+def _check_default_key(body: bytes) -> None:
+    """A key's id stands beside an algorithm of KMS."""
+    ours = not any(one.startswith("aws:kms") for one in _texts(body, "SSEAlgorithm"))
+    message = "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or aws:kms:dsse"
+    require(not (ours and any(_texts(body, "KMSMasterKeyID"))), "InvalidArgument", message)
 
 
 def _check_upload(caller: Caller, bucket: str, request: Request) -> None:
@@ -75,6 +94,8 @@ def _check_upload(caller: Caller, bucket: str, request: Request) -> None:
         return
     message = "The specified multipart upload does not exist. The upload ID might be invalid, or it was ended."
     require(request.query["uploadId"] in known.multiparts, "NoSuchUpload", message, 404)
+    if request.verb != "POST":
+        return
     numbers = [int(one) for one in _texts(request.body, "PartNumber") if one.isdigit()]
     message = "The list of parts was not in ascending order. Parts must be ordered by part number."
     require(numbers == sorted(set(numbers)), "InvalidPartOrder", message)
@@ -191,6 +212,11 @@ def _check_object(key: str, request: Request) -> None:
     algorithm = headers.get("x-amz-server-side-encryption")
     message = "The encryption method specified is not supported"
     require(algorithm is None or algorithm in _ALGORITHMS, "InvalidArgument", message)
+    message = (
+        "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption : aws:kms"
+    )
+    by_key = headers.get("x-amz-server-side-encryption-aws-kms-key-id")
+    require(not by_key or (algorithm or "").startswith("aws:kms"), "InvalidArgument", message)
     wanted = headers.get("If-None-Match")
     message = "A header you provided implies functionality that is not implemented"
     require(wanted in (None, "*"), "NotImplemented", message, 501)
@@ -217,6 +243,9 @@ def _check_policy(bucket: str, body: bytes) -> None:
     require(rows, code, "Missing required field Statement")
     for row in rows:
         require("Principal" in row or "NotPrincipal" in row, code, "Missing required field Principal")
+        actions = row.get("Action", row.get("NotAction", []))
+        for action in actions if isinstance(actions, list) else [actions]:
+            require(re.match(r"\*$|s3[\w-]*:", action, re.IGNORECASE), code, "Policy has invalid action")
         resources = row.get("Resource", row.get("NotResource", []))
         for resource in resources if isinstance(resources, list) else [resources]:
             own = re.fullmatch(r"(?:arn:aws[\w-]*:s3:::)?([^/]+)(/.*)?", resource)

@@ -73,6 +73,7 @@ def bootstrapped(
     name: str,
     profiles: Path = REPOSITORY / "deploy_profiles",
     regions: tuple[str, ...] = ("us-east-1",),
+    backend: str | None = None,
 ) -> Iterator[Project]:
     """A project of its own, with a copy of `profiles`, on a bootstrapped local cloud of that name."""
     folder = tmp_path_factory.mktemp("project")
@@ -83,7 +84,7 @@ def bootstrapped(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path_factory.mktemp("state")))
-        with running(name, transition_s=0.05, speed=100) as cloud:  # an update is watched for minutes
+        with running(name, backend=backend, transition_s=0.05, speed=100) as cloud:  # an update is watched for minutes
             made = Project(folder, cloud)
             made.cdk(
                 "bootstrap", *(f"aws://123456789012/{region}" for region in regions)

@@ -48,7 +48,7 @@ def test_rule_delivers_events_to_its_queue(aws: Aws) -> None:
     aws("events").put_events(Entries=[entry])
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
     assert delete(cfn, "events")["StackStatus"] == "DELETE_COMPLETE"
-    assert aws("events").list_rules()["Rules"] == []
+    assert aws("events").list_rules(NamePrefix="events-")["Rules"] == []
 
 
 def test_schedule_is_kept_changed_and_removed(aws: Aws) -> None:
@@ -69,14 +69,14 @@ def test_schedule_is_kept_changed_and_removed(aws: Aws) -> None:
     template["Resources"]["Role"] = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": trust}}
     template["Resources"]["Schedule"] = {"Type": "AWS::Scheduler::Schedule", "Properties": schedule}
     assert create(cfn, "on-time", template)["StackStatus"] == "CREATE_COMPLETE"
-    (shown,) = aws("scheduler").list_schedules()["Schedules"]
+    (shown,) = aws("scheduler").list_schedules(NamePrefix="on-time-")["Schedules"]
     assert (shown["State"], shown["Target"]["Arn"].rpartition(":")[2]) == ("DISABLED", "on-time")
     schedule |= {"ScheduleExpression": "cron(0 6 ? * 2-6 *)", "State": "ENABLED"}
     assert update(cfn, "on-time", template)["StackStatus"] == "UPDATE_COMPLETE"
     found = aws("scheduler").get_schedule(Name=shown["Name"])
     assert (found["State"], found["ScheduleExpression"]) == ("ENABLED", "cron(0 6 ? * 2-6 *)")
     assert delete(cfn, "on-time")["StackStatus"] == "DELETE_COMPLETE"
-    assert aws("scheduler").list_schedules()["Schedules"] == []
+    assert aws("scheduler").list_schedules(NamePrefix="on-time-")["Schedules"] == []
 
 
 class Called:

@@ -24,6 +24,7 @@ _PARAMETER_KEYS = {
     "Type", "Default", "AllowedValues", "AllowedPattern", "ConstraintDescription", "Description", "MaxLength",
     "MinLength", "MaxValue", "MinValue", "NoEcho",
 }  # fmt: skip
+_EXPORT = re.compile(r"[A-Za-z0-9:-]+")
 _OUTPUT_KEYS = {"Value", "Description", "Export", "Condition"}
 _PARAMETER_TYPE = re.compile(
     r"String|Number|List<(Number|String)>|CommaDelimitedList|(List<)?AWS::(EC2::(AvailabilityZone::Name|Image::Id|Instance::Id"
@@ -209,6 +210,11 @@ def _check_outputs(outputs: Section, resources: Section) -> None:
             raise refuse(f"Template format error: [/Outputs/{name}/Export] must be an object.")
         if "Export" in entry and not (isinstance(export.get("Name"), str) or is_function(export.get("Name") or {})):
             raise refuse(f"Template format error: Output {name} has an Export without a Name that is a string.")
+        if isinstance(export.get("Name"), str) and not _EXPORT.fullmatch(export["Name"]):
+            raise refuse(
+                f"Template format error: Output {name} is malformed. The Name field of every Export member must be "
+                "specified and consist only of alphanumeric characters, colons, or hyphens."
+            )
         if any(used in resources for used in _names_in(export)):
             raise refuse(f"Template format error: Output {name}: the name of an Export cannot depend on a resource.")
         exported.append(str(export.get("Name", name)))

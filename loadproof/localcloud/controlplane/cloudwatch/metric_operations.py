@@ -99,6 +99,10 @@ class MetricOperations:
             raise AwsError(
                 "InvalidParameterCombination", "At least one of Statistics and ExtendedStatistics must be specified."
             )
+        if params.get("Statistics") and params.get("ExtendedStatistics"):
+            raise AwsError(
+                "InvalidParameterCombination", "Statistics and ExtendedStatistics are mutually exclusive parameters."
+            )
         period_s = int(params["Period"])
         _check_points(math.ceil((end_s - start_s) / period_s))
         found: dict[tuple[datetime, str], Document] = {}

@@ -99,6 +99,10 @@ def _argument_problems(state: Document) -> Iterator[str]:
     name = str(state.get("Resource")).partition(":states:::")[2].partition(".")[0]
     field = "Arguments" if "Arguments" in state else "Parameters"
     given = state.get(field, {})
+    if name.startswith("aws-sdk:") and isinstance(
+        given, dict
+    ):  # its names are in PascalCase, whatever the service's are
+        yield from (f"The field {one!r} is not supported by Step Functions" for one in given if one[:1].islower())
     if name not in _OPERATIONS or not isinstance(given, dict):
         return
     service, operation, required, more = _OPERATIONS[name]

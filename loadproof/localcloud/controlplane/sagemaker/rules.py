@@ -39,7 +39,7 @@ def check_model(params: Params) -> None:
     for container in params.get("Containers") or [params["PrimaryContainer"]]:
         if not container.get("Image") and not container.get("ModelPackageName"):
             raise refuse("A container needs an Image or a ModelPackageName.")
-        _check_image(container)
+        _check_image(container, inside=bool(params.get("VpcConfig")))
         if container.get("ModelDataUrl") and container.get("ModelDataSource"):
             raise refuse("ModelDataUrl and ModelDataSource are mutually exclusive.")
         source = container.get("ModelDataSource", {}).get("S3DataSource", {})
@@ -49,10 +49,12 @@ def check_model(params: Params) -> None:
             raise refuse("The environment of a container is limited to 32 KB.")
 
 
-def _check_image(container: Document) -> None:
+def _check_image(container: Document, *, inside: bool) -> None:
     """Images lie in a private ECR registry, unless the container says that its own network reaches another one."""
     image = container.get("Image") or ""
     reached = (container.get("ImageConfig") or {}).get("RepositoryAccessMode") == "Vpc"
+    if reached and not inside:
+        raise refuse("RepositoryAccessMode Vpc needs a VpcConfig, through which the registry is reached.")
     if image and not reached and not _REGISTRY.match(image):
         raise refuse(f'Using non-ECR image "{image}" without Vpc repository access mode is not supported.')
 

@@ -15,6 +15,7 @@ from loadproof.localcloud.account.networks import security_groups, subnets
 from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.refusals.functions.lookup import INVALID, check_revision, existing, function
 from loadproof.localcloud.refusals.functions.runtimes import check_runtime
+from loadproof.localcloud.refusals.keys import key_of
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
@@ -44,6 +45,7 @@ def _create(caller: Caller, params: Params) -> None:
             require(params.get(field), INVALID, f"{field} is a mandatory parameter for functions with a .zip package.")
         message = "Please set PackageType to Image where the code is an ImageUri."
         require("ImageUri" not in params["Code"], INVALID, message)
+        require(not params.get("ImageConfig"), INVALID, "ImageConfig is of functions with PackageType Image.")
     else:
         message = "Please don't provide Handler or Runtime or Layer when the intended function PackageType is Image."
         require(not any(params.get(field) for field in ("Runtime", "Handler", "Layers")), INVALID, message)
@@ -80,6 +82,8 @@ def _check_settings(caller: Caller, params: Params) -> None:
         "Lambda was unable to configure your environment variables because the environment variables you have provided "
         f"exceeded the 4KB limit. String measured: {measured}",
     )
+    _check_key(caller, variables, params.get("KMSKeyArn") or "")
+    _check_snap_start(params)
     _check_logging(params.get("LoggingConfig") or {})
     _check_dead_letters(caller, (params.get("DeadLetterConfig") or {}).get("TargetArn") or "")
     message = "Function must be configured to execute in a VPC to reference access point"
@@ -90,6 +94,29 @@ def _check_settings(caller: Caller, params: Params) -> None:
     _check_network(caller, params.get("VpcConfig") or {})
 
 
+def _check_key(caller: Caller, variables: Document, arn: str) -> None:
+    """Variables are encrypted with it at once; keys of other accounts cannot be looked at."""
+    message = "Lambda was unable to configure access to your environment variables because the KMS key is invalid."
+    foreign = f":{caller.region}:{caller.account}:" not in arn
+    require(not variables or foreign or key_of(caller, arn) is not None, INVALID, message)
+
+
+# https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html#snapstart-runtimes
+_NO_SNAPS = {"python3.8", "python3.9", "python3.10", "python3.11", "java8", "java8.al2"}
+_SNAP_STORAGE_MB = 512
+
+
+def _check_snap_start(params: Params) -> None:
+    if (params.get("SnapStart") or {}).get("ApplyOn") != "PublishedVersions":
+        return
+    runtime = params.get("Runtime")
+    message = f"{runtime} is not supported for SnapStart enabled functions."
+    require(runtime not in _NO_SNAPS, INVALID, message)
+    storage_mb = (params.get("EphemeralStorage") or {}).get("Size", _SNAP_STORAGE_MB)
+    message = "SnapStart does not support ephemeral storage greater than 512 MB."
+    require(storage_mb <= _SNAP_STORAGE_MB, INVALID, message)
+
+
 def _check_logging(config: Document) -> None:
     """https://docs.aws.amazon.com/lambda/latest/api/API_LoggingConfig.html: levels are those of logs in JSON."""
     levels = [field for field in ("ApplicationLogLevel", "SystemLogLevel") if config.get(field)]
@@ -97,12 +124,19 @@ def _check_logging(config: Document) -> None:
     require(not levels or config.get("LogFormat") == "JSON", INVALID, message)
 
 
+_LETTERS = {"sqs": "SendMessage on SQS", "sns": "Publish on SNS"}
+
+
 def _check_dead_letters(caller: Caller, arn: str) -> None:
-    """A queue of this account; whether the role may send to it is not looked at."""
-    if arn.startswith(f"arn:aws:sqs:{caller.region}:{caller.account}:"):
-        queues: Any = get_backend("sqs")[caller.account][caller.region].queues
-        message = "The provided execution role does not have permissions to call SendMessage on SQS"
-        require(arn.rpartition(":")[2] in queues, INVALID, message)
+    """A queue or topic of this account must be there; whether the role may send to it is not looked at."""
+    service, _, name = arn.partition("arn:aws:")[2].partition(":")
+    require(not arn or service in _LETTERS, INVALID, "A dead letter goes to an SQS queue or an SNS topic.")
+    if not name.startswith(f"{caller.region}:{caller.account}:"):
+        return
+    queues: Any = get_backend("sqs")[caller.account][caller.region].queues
+    topics: Any = get_backend("sns")[caller.account][caller.region].topics
+    message = f"The provided execution role does not have permissions to call {_LETTERS[service]}"
+    require(name.rpartition(":")[2] in queues if service == "sqs" else arn in topics, INVALID, message)
 
 
 def _check_role(caller: Caller, role_arn: str | None) -> None:
@@ -176,7 +210,10 @@ def _layer(caller: Caller, params: Params) -> None:
 
 
 def _update_code(caller: Caller, params: Params) -> None:
-    check_revision(existing(caller, params), params)
+    found = existing(caller, params)
+    check_revision(found, params)
+    message = "Please provide ImageUri only for functions with PackageType Image."
+    require("ImageUri" not in params or found.package_type == "Image", INVALID, message)
     _check_code(caller, params)
 
 

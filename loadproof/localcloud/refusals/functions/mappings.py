@@ -8,9 +8,11 @@ from typing import Any
 from moto.backends import get_backend
 
 from loadproof.localcloud.refusals.functions.lookup import INVALID, MISSING, function
-from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import Caller, Params
 
+# https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html
+_MOST_FILTERS = 5
 _SOLE_BATCH = 10  # larger batches need a window
 
 
@@ -22,6 +24,7 @@ def _map(caller: Caller, params: Params) -> None:
     _check_queue(caller, params, str(source or ""))
     _check_batch(params, 0)
     _check_filters(params)
+    check_tags(params.get("Tags") or {}, INVALID)
     for known in _mappings(caller):
         same = known.event_source_arn == source and known.function_arn.endswith(
             f":{params['FunctionName'].split(':')[-1]}"
@@ -74,7 +77,9 @@ def _check_batch(params: Params, window_s: int) -> None:
 
 
 def _check_filters(params: Params) -> None:
-    for one in (params.get("FilterCriteria") or {}).get("Filters") or []:
+    filters = (params.get("FilterCriteria") or {}).get("Filters") or []
+    require(len(filters) <= _MOST_FILTERS, INVALID, f"An event source mapping has at most {_MOST_FILTERS} filters.")
+    for one in filters:
         try:
             pattern = json.loads(one.get("Pattern") or "")
         except ValueError:

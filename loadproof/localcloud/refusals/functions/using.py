@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from moto.backends import get_backend
@@ -24,13 +23,23 @@ from loadproof.localcloud.wire import AwsError, Caller, Params
 _ACCOUNT_CONCURRENCY, _LEAST_UNRESERVED = 1000, 100
 # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html: 6 MB at once, 1 MB later
 _MOST_BYTES = {"RequestResponse": 6_291_456, "Event": 1_048_576}
+_MOST_CONTEXT_BYTES = 3583
 _SERVICE_PRINCIPAL = re.compile(r"[\w.-]+\.amazonaws\.com(\.cn)?|\*|\d{12}|arn:aws[\w-]*:(iam|sts)::.*")
 
 
 def _delete(caller: Caller, params: Params) -> None:
     named(caller, params)
     message = "$LATEST version cannot be deleted without deleting the function."
-    require(params.get("Qualifier") != "$LATEST", INVALID, message)
+    version = params.get("Qualifier")
+    require(version != "$LATEST", INVALID, message)
+    pointing = [str(one.name) for one in _aliases(caller, params["FunctionName"]) if version in _versions(one)]
+    message = f"Version {version} is referenced by aliases: {', '.join(pointing)}"
+    require(not pointing, "ResourceConflictException", message, 409)
+
+
+def _versions(alias: Any) -> set[str]:
+    """Those that an alias sends calls to."""
+    return {alias.function_version, *(alias.routing_config or {}).get("AdditionalVersionWeights", {})}
 
 
 def _invoke(caller: Caller, params: Params) -> None:
@@ -38,6 +47,8 @@ def _invoke(caller: Caller, params: Params) -> None:
     most = _MOST_BYTES.get(kind, length)
     message = f"{length} byte payload is too large for the {kind} invocation type (limit {most} bytes)"
     require(length <= most, "RequestEntityTooLargeException", message, 413)
+    message = f"The client context must be at most {_MOST_CONTEXT_BYTES} bytes"
+    require(len(params.get("ClientContext") or "") <= _MOST_CONTEXT_BYTES, "InvalidRequestContentException", message)
     found = function(caller, params["FunctionName"], params.get("Qualifier"))
     if found is None:
         return
@@ -81,8 +92,7 @@ def _publish(caller: Caller, params: Params) -> None:
     check_revision(found, params)
 
 
-def _create_alias(caller: Caller, params: Params) -> None:
-    found = existing(caller, params)
+def _first_alias(caller: Caller, params: Params) -> None:
     weights = (params.get("RoutingConfig") or {}).get("AdditionalVersionWeights") or {}
     if any(not 0 <= weight <= 1 for weight in weights.values()):
         shown = ", ".join(f"{version}={weight}" for version, weight in weights.items())
@@ -94,20 +104,29 @@ def _create_alias(caller: Caller, params: Params) -> None:
             "have value greater than or equal to 0.0, Member must not be null]"
         )
         raise AwsError("ValidationException", message)
+
+
+def _create_alias(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    weights = (params.get("RoutingConfig") or {}).get("AdditionalVersionWeights") or {}
+    own = params["FunctionVersion"] in weights
+    require(not own, INVALID, "The alias's version and an additional version are the same.")
     arn = f"{found.function_arn}:{params['Name']}"
-    known = params["Name"] in _aliases(caller, params["FunctionName"])
+    known = params["Name"] in [one.name for one in _aliases(caller, params["FunctionName"])]
     require(not known, "ResourceConflictException", f"Alias already exists: {arn}", 409)
 
 
 def _update_alias(caller: Caller, params: Params) -> None:
     found = existing(caller, params)
-    known = params["Name"] in _aliases(caller, params["FunctionName"])
+    known = params["Name"] in [one.name for one in _aliases(caller, params["FunctionName"])]
     require(known, MISSING, f"Alias not found: {found.function_arn}:{params['Name']}", 404)
 
 
-def _aliases(caller: Caller, name: str) -> Iterable[str]:
+def _aliases(caller: Caller, name: str) -> list[Any]:
+    if function(caller, name) is None:
+        return []
     backend: Any = get_backend("lambda")[caller.account][caller.region]
-    return [str(one.name) for one in backend.list_aliases(name)]
+    return list(backend.list_aliases(name))
 
 
 def _permit(caller: Caller, params: Params) -> None:
@@ -118,6 +137,9 @@ def _permit(caller: Caller, params: Params) -> None:
     require(known, INVALID, message)
     message = "We currently do not support adding policies for $LATEST."
     require(params.get("Qualifier") != "$LATEST", INVALID, message)
+    message = "FunctionUrlAuthType is only supported for lambda:InvokeFunctionUrl action"
+    by_address = params["Action"] == "lambda:InvokeFunctionUrl"
+    require(by_address or not params.get("FunctionUrlAuthType"), INVALID, message)
     sid = params["StatementId"]
     message = (
         f"The statement id ({sid}) provided already exists. Please provide a new statement id, or remove the existing "
@@ -146,6 +168,12 @@ def _tag(caller: Caller, params: Params) -> None:
     check_tags(params.get("Tags") or {}, INVALID)
 
 
+def _later(caller: Caller, params: Params) -> None:
+    existing(caller, params)
+    message = "You must specify at least one of error handling or destination setting."
+    require(params.keys() - {"FunctionName", "Qualifier"}, INVALID, message)
+
+
 def _no_event_config(caller: Caller, params: Params) -> None:
     qualifier = params.get("Qualifier", "$LATEST")
     if function(caller, params["FunctionName"]) is None:
@@ -158,11 +186,13 @@ def _no_address(caller: Caller, params: Params) -> None:
         raise AwsError(MISSING, "The resource you requested does not exist.", 404)
 
 
+FIRST: dict[str, Rule] = {"CreateAlias": _first_alias}
 RULES: dict[str, Rule] = {
     "GetFunction": named,
     "GetFunctionConfiguration": named,
     "GetFunctionEventInvokeConfig": _no_event_config,
     "GetFunctionUrlConfig": _no_address,
+    "PutFunctionEventInvokeConfig": _later,
     "DeleteFunction": _delete,
     "Invoke": _invoke,
     "PutFunctionConcurrency": _reserve,

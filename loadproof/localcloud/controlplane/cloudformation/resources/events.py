@@ -75,7 +75,8 @@ class Schedule(PutType):
             raise ResourceFailedError(fault)
         scheduler = work.client("scheduler")
         put = scheduler.update_schedule if old else scheduler.create_schedule
-        return {"Arn": put(Name=name, **picked(new, *self._plain))["ScheduleArn"]}
+        told = {"ActionAfterCompletion": "NONE", **picked(new, *self._plain)}
+        return {"Arn": put(Name=name, **told)["ScheduleArn"]}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("scheduler").delete_schedule(Name=physical_id, **picked(properties, "GroupName"))

@@ -154,7 +154,7 @@ class Table(ResourceType):
             raise ResourceFailedError(
                 f"The local cloud does not change {', '.join(sorted(fixed))} of a table in place."
             )
-        self._configure(work.client("dynamodb"), physical_id, new)
+        self._configure(work.client("dynamodb"), physical_id, {name: new[name] for name in changed & new.keys()})
         return {"Arn": work.caller.arn("dynamodb", f"table/{physical_id}")}
 
     def _configure(self, dynamodb: BaseClient, name: str, properties: Properties) -> None:
