@@ -177,6 +177,23 @@ def test_a_file_that_is_neither_capture_nor_trace_is_not_quoted(tmp_path: Path) 
     assert SECRET not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("a.json", f'{{"block_size": 64, "requests": [{{"t": "{SECRET}:5: x", "in": 1, "out": 2}}]}}', ": request 1"),
+        ("a.csv", f'"what\n{SECRET}:7: yes",b\n1,2\n', ":1"),
+        ("a.csv", f"TIMESTAMP,ContextTokens,GeneratedTokens\n{SECRET}:3: x,1,2\n", ":2"),
+    ],
+)
+def test_what_looks_like_a_place_is_not_quoted_either(tmp_path: Path, name: str, text: str, place: str) -> None:
+    """A time, a column's name of two lines: both read as `SECRET:5: `."""
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(InputError) as raised:
+        read_recorded([str(file)])
+    assert str(raised.value) == f"{file}{place}: neither a data capture, an invocation log nor a row of a trace"
+
+
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A bucket of a server that is not ours, which speaks S3."""

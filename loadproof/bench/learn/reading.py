@@ -25,6 +25,7 @@ from loadproof.bench.learn.captures import Request, is_capture, request_of
 from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.trace_folders import is_trace_folder
+from loadproof.bench.workload.trace_formats import BadTrace
 from loadproof.bench.workload.traces import MOST_PROBLEMS, trace_notes, trace_of
 from loadproof.errors import CouldNotRunError, InputError
 
@@ -36,7 +37,6 @@ MOST_HELD: Final = 2_000_000  # requests: 68 MB
 COLUMNS: Final = ("at_s", "input_tokens", "output_tokens", "new_tokens", "turns")
 _STATE: Final = "state.json"
 _OWN: Final = re.compile(rf"{re.escape(_STATE)}(\.new)?|({'|'.join(COLUMNS)})\.\d+\.\d+")
-_PLACE: Final = re.compile(r"[^\n]*?:\d+:(?= )")
 
 
 @dataclass(slots=True)
@@ -298,10 +298,10 @@ def _read_trace(file: File, found: Recorded) -> None:
         raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
     try:
         trace = trace_of(file.path)
-    except InputError as error:
-        places = [place[0] for line in str(error).splitlines() if (place := _PLACE.match(line))]
+    except BadTrace as error:
+        places = [place for place in error.places if place != file.name]
         raise InputError(
-            "\n".join(f"{place} neither a data capture, an invocation log nor a row of a trace" for place in places)
+            "\n".join(f"{place}: neither a data capture, an invocation log nor a row of a trace" for place in places)
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
     found.dated = trace.began_s is not None

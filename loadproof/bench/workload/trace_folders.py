@@ -22,7 +22,7 @@ from typing import Final
 
 import orjson
 
-from loadproof.errors import InputError
+from loadproof.bench.workload.trace_formats import BadTrace
 
 _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
@@ -60,25 +60,25 @@ def is_trace_folder(path: Path) -> bool:
         begin = opened.read(_BEGIN_BYTES)
     if b'"requests"' not in begin and b'"block_size"' not in begin:
         return False  # of any size: it is not read to find out
-    with suppress(InputError):
+    with suppress(BadTrace):
         return isinstance(_json(first).get("requests"), list)
     return False
 
 
 def folder_rows(path: Path, most: int) -> list[Recorded]:
-    """By time, one more than `most` at most. Raises InputError with every problem (up to 20)."""
+    """By time, one more than `most` at most. Raises BadTrace with every problem (up to 20)."""
     if path.is_dir() and any(path.glob(SERVEGEN)):
         return _drawn_from_clients(path, most)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
-        raise InputError(f"{path}: expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}")
-    problems, rows = list[str](), list[Recorded]()
+        raise BadTrace((str(path), f"expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}"))
+    problems, rows = list[tuple[str, str]](), list[Recorded]()
     for number, file in enumerate(files):
         rows += _conversation(file, number, problems)
         if len(problems) >= _MOST_PROBLEMS:
             break
     if problems:
-        raise InputError("\n".join(problems[:_MOST_PROBLEMS]))
+        raise BadTrace(*problems[:_MOST_PROBLEMS])
     rows.sort(key=lambda row: row.at_s)
     return rows[: most + 1]
 
@@ -86,26 +86,26 @@ def folder_rows(path: Path, most: int) -> list[Recorded]:
 # ---------------------------------------------------------------------------------------------------------- agents
 
 
-def _conversation(file: Path, number: int, problems: list[str]) -> Iterator[Recorded]:
+def _conversation(file: Path, number: int, problems: list[tuple[str, str]]) -> Iterator[Recorded]:
     try:
         read = _json(file)
-    except InputError as error:
-        problems.append(str(error))
+    except BadTrace as error:
+        problems += error.problems
         return
     requests = read.get("requests")
     if not isinstance(requests, list):
-        problems.append(f"{file}: no list `requests`; expected an agent's conversation")
+        problems.append((str(file), "no list `requests`; expected an agent's conversation"))
         return
     size = read.get("block_size")
     if not _whole(size):
-        problems.append(f"{file}: block_size {size!r}: expected a whole number from 1")
+        problems.append((str(file), f"block_size {size!r}: expected a whole number from 1"))
         return
     first = 0 if read.get("hash_id_scope") == "global" else number * _IDS_APART
     for place, row in _requests(requests, f"{file}: request"):
         try:
             yield _request(row, first, number, int(str(size)))
         except ValueError as error:
-            problems.append(f"{place}: {error}")
+            problems.append((place, str(error)))
 
 
 def _requests(rows: list[object], place: str) -> Iterator[tuple[str, object]]:
@@ -169,15 +169,15 @@ def _gap_s(chance: Random, rate: float, pattern: str, shape: float) -> float:
 
 
 def _drawn_from_clients(folder: Path, most: int) -> list[Recorded]:
-    problems = list[str]()
+    problems = list[tuple[str, str]]()
     clients = [_client(file, problems) for file in sorted(folder.glob(SERVEGEN))]
     if problems:
-        raise InputError("\n".join(problems[:_MOST_PROBLEMS]))
+        raise BadTrace(*problems[:_MOST_PROBLEMS])
     merged = heapq.merge(*(client.requests() for client in clients), key=lambda row: row.at_s)
     return [row for row, _ in zip(merged, range(most + 1), strict=False)]
 
 
-def _client(file: Path, problems: list[str]) -> _Client:
+def _client(file: Path, problems: list[tuple[str, str]]) -> _Client:
     client = _Client(int(file.name.split("-")[1]) if file.name.split("-")[1].isdigit() else 0)
     before_s = -math.inf
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
@@ -186,7 +186,7 @@ def _client(file: Path, problems: list[str]) -> _Client:
             if window[0] <= before_s:
                 raise ValueError(f"begin {window[0]:g} after {before_s:g}; sort the windows by time")
         except ValueError as error:
-            problems.append(f"{file}:{number}: {error}")
+            problems.append((f"{file}:{number}", str(error)))
             continue
         before_s = window[0]
         client.windows.append(window)
@@ -196,8 +196,8 @@ def _client(file: Path, problems: list[str]) -> _Client:
             pairs = [_shares(counts, begin, sides, name) for name in ("input_tokens", "output_tokens")]
             if all(pairs):
                 client.lengths.append((float(begin), pairs))
-    except (InputError, ValueError) as error:
-        problems.append(str(error))
+    except BadTrace as error:
+        problems += error.problems
     client.lengths.sort(key=lambda row: row[0])
     return client
 
@@ -222,9 +222,9 @@ def _shares(file: Path, begin: str, sides: object, name: str) -> list[tuple[int,
         found = ast.literal_eval(str(text))
         pairs = [(int(count), float(share)) for count, share in found.items() if int(count) >= 1]
     except (ValueError, SyntaxError, AttributeError, TypeError):
-        raise InputError(f"{file}: {begin!r}: {name}: expected token counts and their shares") from None
+        raise BadTrace((str(file), f"{begin!r}: {name}: expected token counts and their shares")) from None
     if any(share < 0 for _, share in pairs):
-        raise InputError(f"{file}: {begin!r}: {name}: a share below 0")
+        raise BadTrace((str(file), f"{begin!r}: {name}: a share below 0"))
     return pairs
 
 
@@ -235,11 +235,11 @@ def _json(file: Path) -> Mapping[str, object]:
     try:
         read = orjson.loads(file.read_bytes())
     except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from None
+        raise BadTrace((str(file), f"cannot be read ({error.strerror})")) from None
     except orjson.JSONDecodeError as error:
-        raise InputError(f"{file}: not JSON ({error})") from None
+        raise BadTrace((str(file), f"not JSON ({error})")) from None
     if not isinstance(read, dict):
-        raise InputError(f"{file}: expected an object")
+        raise BadTrace((str(file), "expected an object"))
     return read
 
 

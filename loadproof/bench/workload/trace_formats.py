@@ -13,8 +13,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from loadproof.errors import InputError
+
 Row = Mapping[str, object]
 BLOCK_TOKENS: Final = 512  # of Mooncake's hash_ids
+
+
+class BadTrace(InputError):
+    """What is wrong with recorded traffic. What was found may quote it; `places` never do."""
+
+    def __init__(self, *problems: tuple[str, str]) -> None:
+        """Each a place, and what was found there and what is allowed."""
+        super().__init__("\n".join(f"{place}: {what}" for place, what in problems))
+        self.problems = problems
+        self.places = tuple(dict.fromkeys(place for place, _ in problems))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from loadproof.bench.workload.trace_formats import (
     FORMATS,
     OWN,
     SPANS,
+    BadTrace,
     Row,
     TraceFormat,
     format_of,
     spans_of,
 )
-from loadproof.errors import InputError
 from loadproof.loads import MOST_REQUESTS
 
 MOST_TOKENS: Final = 10_000_000
@@ -65,12 +65,12 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
 def trace_of(path: Path, speed: float = 1.0) -> Trace:
     """What a trace holds, its first request at 0, `speed` times as fast as it came.
 
-    Raises InputError with every bad row (up to 20).
+    Raises BadTrace with every bad row (up to 20).
     """
     if is_folder_trace(path):
         rows = folder_rows(path, MOST_REQUESTS)
         if len(rows) > MOST_REQUESTS:
-            raise InputError(f"{path}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
+            raise BadTrace((str(path), f"more than {MOST_REQUESTS:,} requests; take fewer of its files"))
         first_s = rows[0].at_s if rows else 0.0
         read_rows = (
             TraceRow(
@@ -126,7 +126,7 @@ class _Reading:
     path: Path
     speed: float
     rows: list[TraceRow] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
     left_out: int = 0
     _format: TraceFormat | None = None
     _first_s: float = 0.0
@@ -138,7 +138,7 @@ class _Reading:
         self._format = self._format or format_of(list(row))
         if self._format is None:
             named = ", ".join(list(row)[:8])
-            raise InputError(f"{place}: fields of no known trace: {named}; expected {_KNOWN}")
+            raise BadTrace((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
         time, prompt, answer = self._format.fields
         try:
             stamp_s = _time(row, time, self._format)
@@ -148,10 +148,10 @@ class _Reading:
             counts = [_count(row, name) for name in (prompt, answer)]
             blocks = _blocks(row, self._format.blocks, counts[0])
         except ValueError as error:
-            self.problems.append(f"{place}: {error}")
+            self.problems.append((place, str(error)))
             return
         if stamp_s < self._before_s and self._format is not SPANS:
-            self.problems.append(f"{place}: {time} {row[time]} after {self._before}; sort the rows by time")
+            self.problems.append((place, f"{time} {row[time]} after {self._before}; sort the rows by time"))
         self._first_s = self._first_s if self.rows else stamp_s
         if stamp_s >= self._before_s:
             self._before_s, self._before = stamp_s, row[time]
@@ -159,11 +159,11 @@ class _Reading:
 
     def result(self) -> Trace:
         if len(self.rows) > MOST_REQUESTS:
-            self.problems.append(f"{self.path}: more than {MOST_REQUESTS:,} rows; cut it into several phases")
+            self.problems.append((str(self.path), f"more than {MOST_REQUESTS:,} rows; cut it into several phases"))
         if not self.rows and not self.problems:
-            self.problems.append(f"{self.path}: no rows; expected {', '.join(OWN.fields)}")
+            self.problems.append((str(self.path), f"no rows; expected {', '.join(OWN.fields)}"))
         if self.problems:
-            raise InputError("\n".join(self.problems))
+            raise BadTrace(*self.problems)
         assert self._format is not None
         began_s = self._first_s
         if self._format is SPANS:
@@ -186,12 +186,12 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             reader = csv.DictReader(file)
             if format_of(reader.fieldnames or ()) is None:
                 found = ", ".join(reader.fieldnames or ()) or "nothing"
-                raise InputError(f"{path}:1: columns of no known trace: {found}; expected {_KNOWN}")
+                raise BadTrace((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
             for row in reader:
                 yield reader.line_num, row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: cannot be read as a trace ({why}); give a CSV or JSON Lines file") from None
+        raise BadTrace((str(path), f"cannot be read as a trace ({why}); give a CSV or JSON Lines file")) from None
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -202,9 +202,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise InputError(f"{path}:{number}: not JSON ({error}); one object a line") from None
+                raise BadTrace((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
             if not isinstance(row, dict):
-                raise InputError(f"{path}:{number}: expected an object with {', '.join(OWN.fields)}")
+                raise BadTrace((f"{path}:{number}", f"expected an object with {', '.join(OWN.fields)}"))
             for one in spans_of(row):
                 yield number, one
 
