@@ -29,6 +29,13 @@ STREAM = 'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": 
 STREAM += '"completion_tokens": 9}}\n\ndata: [DONE]\n\n'
 CONVERSE = {"output": {"message": {"content": [{"text": SECRET}]}}, "usage": {"inputTokens": 12, "outputTokens": 34}}
 
+CACHED = {"inputTokens": 10, "outputTokens": 4, "cacheReadInputTokens": 1000, "cacheWriteInputTokens": 50}
+CLAUDE = [
+    {"type": "message_start", "message": {"usage": {"input_tokens": 25, "cache_read_input_tokens": 1000}}},
+    {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "hi"}},
+    {"type": "message_delta", "usage": {"output_tokens": 15}},
+]
+
 # Calls of a tool, 20 characters each: OpenAI's, whole and streamed, and Converse's.
 CALL = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"query": "a b"}'}}
 CALLED = [
@@ -44,6 +51,8 @@ USED = {"toolUseId": "1", "name": "find", "input": {"query": "a  b"}}
         (CHAT, '{"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5}}', (20, 5), 0),
         (CHAT, STREAM, (31, 9), 0),
         (CHAT, json.dumps(CONVERSE), (12, 34), 0),
+        (CHAT, json.dumps(CONVERSE | {"usage": CACHED}), (1060, 4), 0),
+        (CHAT, "".join(f"event: x\ndata: {json.dumps(one)}\n\n" for one in CLAUDE), (1025, 15), 0),
         (CHAT, json.dumps({"choices": [{"message": {"content": None, "tool_calls": [CALL]}}]}), (4, 5), 1),
         (CHAT, "".join(f"data: {json.dumps(one)}\n\n" for one in CALLED), (4, 5), 1),
         (CHAT, json.dumps({"choices": [{"message": {"content": None, "reasoning_content": "r" * 80}}]}), (4, 20), 1),
@@ -73,6 +82,15 @@ def test_bedrocks_logs_say_their_counts(tmp_path: Path) -> None:
     found = read_recorded([str(tmp_path)])
     assert (list(found.at_s), list(found.input_tokens), list(found.output_tokens)) == ([0, 4], [100, 100], [8, 8])
     assert found.failed == 1
+
+
+def test_what_a_cache_had_of_a_prompt_is_part_of_it(tmp_path: Path) -> None:
+    """Bedrock counts it apart: 5 new tokens, 1,000 read from the cache and 200 written to it are a prompt of 1,205."""
+    row = {"schemaType": "ModelInvocationLog", "timestamp": "2026-01-05T08:00:00Z", "output": {"outputTokenCount": 8}}
+    cached = {"inputTokenCount": 5, "cacheReadInputTokenCount": 1000, "cacheWriteInputTokenCount": 200}
+    rows = [row | {"input": one} for one in (cached, {"inputTokenCount": 0, "cacheReadInputTokenCount": 70})]
+    (tmp_path / "log.json").write_text("\n".join(map(json.dumps, rows)))
+    assert list(read_recorded([str(tmp_path)]).input_tokens) == [1205, 70]
 
 
 def test_every_bad_line_has_its_place_and_quotes_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -20,11 +20,13 @@ import orjson
 from loadproof.wire.documents import Document
 
 CHARACTERS_A_TOKEN: Final = 4
+# Of a prompt, of an answer, and of what is no part of the first: tokens read from a cache of prompts, or written to it.
 _COUNTS: Final = (
-    ("prompt_tokens", "completion_tokens"),
-    ("inputTokens", "outputTokens"),
-    ("input_tokens", "output_tokens"),
+    ("prompt_tokens", "completion_tokens", ()),
+    ("inputTokens", "outputTokens", ("cacheReadInputTokens", "cacheWriteInputTokens")),
+    ("input_tokens", "output_tokens", ("cache_read_input_tokens", "cache_creation_input_tokens")),
 )
+_LOGGED_APART: Final = ("cacheReadInputTokenCount", "cacheWriteInputTokenCount")
 _CARRIERS: Final = (  # of texts, in answers and messages
     *("content", "text", "generated_text", "message", "choices", "delta", "output"),
     *("contentBlockDelta", "contentBlockStart", "start", "content_block", "partial_json"),
@@ -83,11 +85,10 @@ def _logged(line: Document, key: bytes) -> Request | None:
     """Bedrock counts tokens itself, whether it keeps the texts or not."""
     at_s = _seconds(line.get("timestamp"), "timestamp")
     prompt, answer = _map(line.get("input")), _map(line.get("output"))
-    counts = prompt.get("inputTokenCount"), answer.get("outputTokenCount")
+    given, made = _count(prompt, "inputTokenCount", _LOGGED_APART), _count(answer, "outputTokenCount")
     if line.get("errorCode") or not answer:
         return None
-    if _whole(counts[0]) and _whole(counts[1]):
-        given, made = int(str(counts[0])), int(str(counts[1]))
+    if given is not None and made is not None:
         if given < 1 or made < 1:
             return None
         beside = _Beside.of(_map(prompt.get("inputBodyJson")), given, key)
@@ -153,15 +154,22 @@ def _counted(events: list[Document]) -> tuple[int | None, int | None]:
     given: int | None = None
     made: int | None = None
     for event in events:
-        usage = _map(event.get("usage")) or _map(_map(event.get("metadata")).get("usage"))
+        holders = event, _map(event.get("metadata")), _map(event.get("message"))  # a stream's of Converse, of Claude
+        usage = next((found for one in holders if (found := _map(one.get("usage")))), {})
         details = _map(event.get("details"))
-        for prompt, answer in _COUNTS:
-            given = int(str(usage[prompt])) if _whole(usage.get(prompt)) else given
-            made = int(str(usage[answer])) if _whole(usage.get(answer)) else made
+        for prompt, answer, apart in _COUNTS:
+            given, made = _count(usage, prompt, apart, given), _count(usage, answer, (), made)
         prefill = details.get("prefill")
         given = len(prefill) if isinstance(prefill, list) and prefill else given
-        made = int(str(details["generated_tokens"])) if _whole(details.get("generated_tokens")) else made
+        made = _count(details, "generated_tokens", (), made)
     return given, made
+
+
+def _count(found: Document, name: str, apart: Sequence[str] = (), otherwise: int | None = None) -> int | None:
+    """Tokens under this name and those that are counted `apart`; `otherwise` where it is none."""
+    if not _whole(found.get(name)):
+        return otherwise
+    return sum(int(str(found[one])) for one in (name, *apart) if _whole(found.get(one)))
 
 
 def _payload(side: Document, name: str) -> str:

@@ -25,7 +25,7 @@ from loadproof.bench.learn.captures import Request, is_capture, request_of
 from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.trace_folders import is_trace_folder
-from loadproof.bench.workload.trace_formats import BadTrace
+from loadproof.bench.workload.trace_formats import TraceError
 from loadproof.bench.workload.traces import MOST_PROBLEMS, trace_notes, trace_of
 from loadproof.errors import CouldNotRunError, InputError
 
@@ -298,7 +298,7 @@ def _read_trace(file: File, found: Recorded) -> None:
         raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
     try:
         trace = trace_of(file.path)
-    except BadTrace as error:
+    except TraceError as error:
         places = [place for place in error.places if place != file.name]
         raise InputError(
             "\n".join(f"{place}: neither a data capture, an invocation log nor a row of a trace" for place in places)

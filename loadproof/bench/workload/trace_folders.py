@@ -22,7 +22,7 @@ from typing import Final
 
 import orjson
 
-from loadproof.bench.workload.trace_formats import BadTrace
+from loadproof.bench.workload.trace_formats import TraceError
 
 _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
@@ -60,25 +60,25 @@ def is_trace_folder(path: Path) -> bool:
         begin = opened.read(_BEGIN_BYTES)
     if b'"requests"' not in begin and b'"block_size"' not in begin:
         return False  # of any size: it is not read to find out
-    with suppress(BadTrace):
+    with suppress(TraceError):
         return isinstance(_json(first).get("requests"), list)
     return False
 
 
 def folder_rows(path: Path, most: int) -> list[Recorded]:
-    """By time, one more than `most` at most. Raises BadTrace with every problem (up to 20)."""
+    """By time, one more than `most` at most. Raises TraceError with every problem (up to 20)."""
     if path.is_dir() and any(path.glob(SERVEGEN)):
         return _drawn_from_clients(path, most)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
-        raise BadTrace((str(path), f"expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}"))
+        raise TraceError((str(path), f"expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}"))
     problems, rows = list[tuple[str, str]](), list[Recorded]()
     for number, file in enumerate(files):
         rows += _conversation(file, number, problems)
         if len(problems) >= _MOST_PROBLEMS:
             break
     if problems:
-        raise BadTrace(*problems[:_MOST_PROBLEMS])
+        raise TraceError(*problems[:_MOST_PROBLEMS])
     rows.sort(key=lambda row: row.at_s)
     return rows[: most + 1]
 
@@ -89,7 +89,7 @@ def folder_rows(path: Path, most: int) -> list[Recorded]:
 def _conversation(file: Path, number: int, problems: list[tuple[str, str]]) -> Iterator[Recorded]:
     try:
         read = _json(file)
-    except BadTrace as error:
+    except TraceError as error:
         problems += error.problems
         return
     requests = read.get("requests")
@@ -172,7 +172,7 @@ def _drawn_from_clients(folder: Path, most: int) -> list[Recorded]:
     problems = list[tuple[str, str]]()
     clients = [_client(file, problems) for file in sorted(folder.glob(SERVEGEN))]
     if problems:
-        raise BadTrace(*problems[:_MOST_PROBLEMS])
+        raise TraceError(*problems[:_MOST_PROBLEMS])
     merged = heapq.merge(*(client.requests() for client in clients), key=lambda row: row.at_s)
     return [row for row, _ in zip(merged, range(most + 1), strict=False)]
 
@@ -196,7 +196,7 @@ def _client(file: Path, problems: list[tuple[str, str]]) -> _Client:
             pairs = [_shares(counts, begin, sides, name) for name in ("input_tokens", "output_tokens")]
             if all(pairs):
                 client.lengths.append((float(begin), pairs))
-    except BadTrace as error:
+    except TraceError as error:
         problems += error.problems
     client.lengths.sort(key=lambda row: row[0])
     return client
@@ -222,9 +222,9 @@ def _shares(file: Path, begin: str, sides: object, name: str) -> list[tuple[int,
         found = ast.literal_eval(str(text))
         pairs = [(int(count), float(share)) for count, share in found.items() if int(count) >= 1]
     except (ValueError, SyntaxError, AttributeError, TypeError):
-        raise BadTrace((str(file), f"{begin!r}: {name}: expected token counts and their shares")) from None
+        raise TraceError((str(file), f"{begin!r}: {name}: expected token counts and their shares")) from None
     if any(share < 0 for _, share in pairs):
-        raise BadTrace((str(file), f"{begin!r}: {name}: a share below 0"))
+        raise TraceError((str(file), f"{begin!r}: {name}: a share below 0"))
     return pairs
 
 
@@ -235,11 +235,11 @@ def _json(file: Path) -> Mapping[str, object]:
     try:
         read = orjson.loads(file.read_bytes())
     except OSError as error:
-        raise BadTrace((str(file), f"cannot be read ({error.strerror})")) from None
+        raise TraceError((str(file), f"cannot be read ({error.strerror})")) from None
     except orjson.JSONDecodeError as error:
-        raise BadTrace((str(file), f"not JSON ({error})")) from None
+        raise TraceError((str(file), f"not JSON ({error})")) from None
     if not isinstance(read, dict):
-        raise BadTrace((str(file), "expected an object"))
+        raise TraceError((str(file), "expected an object"))
     return read
 
 

@@ -19,7 +19,7 @@ Row = Mapping[str, object]
 BLOCK_TOKENS: Final = 512  # of Mooncake's hash_ids
 
 
-class BadTrace(InputError):
+class TraceError(InputError):
     """What is wrong with recorded traffic. What was found may quote it; `places` never do."""
 
     def __init__(self, *problems: tuple[str, str]) -> None:

@@ -17,8 +17,8 @@ from loadproof.bench.workload.trace_formats import (
     FORMATS,
     OWN,
     SPANS,
-    BadTrace,
     Row,
+    TraceError,
     TraceFormat,
     format_of,
     spans_of,
@@ -65,12 +65,12 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
 def trace_of(path: Path, speed: float = 1.0) -> Trace:
     """What a trace holds, its first request at 0, `speed` times as fast as it came.
 
-    Raises BadTrace with every bad row (up to 20).
+    Raises TraceError with every bad row (up to 20).
     """
     if is_folder_trace(path):
         rows = folder_rows(path, MOST_REQUESTS)
         if len(rows) > MOST_REQUESTS:
-            raise BadTrace((str(path), f"more than {MOST_REQUESTS:,} requests; take fewer of its files"))
+            raise TraceError((str(path), f"more than {MOST_REQUESTS:,} requests; take fewer of its files"))
         first_s = rows[0].at_s if rows else 0.0
         read_rows = (
             TraceRow(
@@ -138,7 +138,7 @@ class _Reading:
         self._format = self._format or format_of(list(row))
         if self._format is None:
             named = ", ".join(list(row)[:8])
-            raise BadTrace((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
+            raise TraceError((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
         time, prompt, answer = self._format.fields
         try:
             stamp_s = _time(row, time, self._format)
@@ -163,7 +163,7 @@ class _Reading:
         if not self.rows and not self.problems:
             self.problems.append((str(self.path), f"no rows; expected {', '.join(OWN.fields)}"))
         if self.problems:
-            raise BadTrace(*self.problems)
+            raise TraceError(*self.problems)
         assert self._format is not None
         began_s = self._first_s
         if self._format is SPANS:
@@ -186,12 +186,12 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             reader = csv.DictReader(file)
             if format_of(reader.fieldnames or ()) is None:
                 found = ", ".join(reader.fieldnames or ()) or "nothing"
-                raise BadTrace((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
+                raise TraceError((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
             for row in reader:
                 yield reader.line_num, row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = getattr(error, "strerror", None) or error
-        raise BadTrace((str(path), f"cannot be read as a trace ({why}); give a CSV or JSON Lines file")) from None
+        raise TraceError((str(path), f"cannot be read as a trace ({why}); give a CSV or JSON Lines file")) from None
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -202,9 +202,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise BadTrace((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
+                raise TraceError((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
             if not isinstance(row, dict):
-                raise BadTrace((f"{path}:{number}", f"expected an object with {', '.join(OWN.fields)}"))
+                raise TraceError((f"{path}:{number}", f"expected an object with {', '.join(OWN.fields)}"))
             for one in spans_of(row):
                 yield number, one
 
