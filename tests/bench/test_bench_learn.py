@@ -36,6 +36,8 @@ CLAUDE = [
     {"type": "message_delta", "usage": {"output_tokens": 15}},
 ]
 
+FULL = {"inputs": "x" * 40, "parameters": {"return_full_text": True}}  # TGI's answer then begins with the prompt
+
 # Calls of a tool, 20 characters each: OpenAI's, whole and streamed, and Converse's.
 CALL = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"query": "a b"}'}}
 CALLED = [
@@ -58,6 +60,10 @@ USED = {"toolUseId": "1", "name": "find", "input": {"query": "a  b"}}
         (CHAT, json.dumps({"choices": [{"message": {"content": None, "reasoning_content": "r" * 80}}]}), (4, 20), 1),
         (CHAT, '{"choices": [{"delta": {"reasoning": "rrrr", "reasoning_content": "rrrr"}}]}', (4, 1), 1),
         (CHAT, json.dumps({"output": {"message": {"content": [{"toolUse": USED}]}}}), (4, 5), 1),
+        (CHAT, '{"error": null, "choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5}}', (20, 5), 0),
+        (FULL, json.dumps([{"generated_text": "x" * 40 + "y" * 20}]), (10, 5), 1),
+        ({"inputs": "x" * 40}, 'data:{"token": {"text": "a\u2028b\x85"}}\r\n\r\ndata:{"token": {}}\r\n', (10, 2), 1),
+        ({"prompt": [5, 6, 7]}, '{"choices": [{"text": "abcd"}]}', (3, 1), 1),
         ({"inputs": "x" * 40}, '[{"generated_text": "y", "details": {"generated_tokens": 7}}]', (10, 7), 1),
         ({"inputs": "x" * 40}, '{"token": {"id": 1}}\n{"token": {"id": 2}}\n{"token": {"id": 3}}\n', (10, 3), 1),
     ],
@@ -142,6 +148,46 @@ def test_a_request_without_an_answer_is_left_out_and_counted(tmp_path: Path) -> 
     (tmp_path / "a.jsonl").write_text("".join(lines))
     found = read_recorded([str(tmp_path)])
     assert (len(found), found.failed) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        (CHAT, '{"object": "error", "message": "too long", "type": "BadRequestError", "code": 400}'),
+        (CHAT, '{"code": 424, "message": "prediction failure"}'),
+        (CHAT, '{"token": {"text": ""}, "generated_text": "", "details": {"finish_reason": "error"}}'),
+        (CHAT, '{"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 5, "completion_tokens": 0}}'),
+        (CHAT, '{"choices": [{"message": {"content": null}}]}'),
+        ({"inputs": ""}, '[{"generated_text": "yyyy"}]'),
+        ({"inputs": "xxxx"}, '[{"generated_text": ""}]'),
+        ({"input": "xxxx"}, '{"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 2, "total_tokens": 2}}'),
+    ],
+)
+def test_errors_and_what_is_empty_are_no_sample_and_no_bad_line(tmp_path: Path, prompt: object, answer: str) -> None:
+    """vLLM's and LMI's errors, which have no `error`; answers and prompts of nothing; an embedding."""
+    usage = '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}'
+    good = [capture(at, CHAT, usage) for at in (0, 3)]
+    (tmp_path / "a.jsonl").write_text(good[0] + capture(1, prompt, answer) + good[1])
+    found = read_recorded([str(tmp_path)])
+    assert (list(found.output_tokens), found.failed) == ([5, 5], 1)
+
+
+def test_a_count_that_nothing_holds_is_a_bad_line(tmp_path: Path) -> None:
+    """More tokens than any model takes, or a number of this machine has room for."""
+    for count in (10_000_001, 2**63 - 1):
+        usage = f'{{"usage": {{"prompt_tokens": 2, "completion_tokens": {count}}}}}'
+        (tmp_path / "a.jsonl").write_text(capture(0, CHAT, usage))
+        with pytest.raises(InputError, match=r"a\.jsonl:1: a request of more than 10,000,000 tokens$"):
+            read_recorded([str(tmp_path)])
+
+
+def test_an_embedding_in_bedrocks_log_is_left_out(tmp_path: Path) -> None:
+    """Its prompt has tokens, its answer has none."""
+    row = {"schemaType": "ModelInvocationLog", "timestamp": "2026-01-05T08:00:00Z", "input": {"inputTokenCount": 5}}
+    rows = [row | {"output": {"outputTokenCount": 8}}] * 2 + [row | {"output": {"outputBodyJson": {"embedding": []}}}]
+    (tmp_path / "log.json").write_text("\n".join(map(json.dumps, rows)))
+    found = read_recorded([str(tmp_path)])
+    assert (len(found), found.failed) == (2, 1)
 
 
 def conversation(second: int, turn: int, system: str = "be brief") -> str:

@@ -17,6 +17,7 @@ from typing import Final
 
 import orjson
 
+from loadproof.bench.workload.traces import MOST_TOKENS
 from loadproof.wire.documents import Document
 
 CHARACTERS_A_TOKEN: Final = 4
@@ -88,26 +89,30 @@ def _logged(line: Document, key: bytes) -> Request | None:
     given, made = _count(prompt, "inputTokenCount", _LOGGED_APART), _count(answer, "outputTokenCount")
     if line.get("errorCode") or not answer:
         return None
-    if given is not None and made is not None:
-        if given < 1 or made < 1:
-            return None
-        beside = _Beside.of(_map(prompt.get("inputBodyJson")), given, key)
-        return Request(at_s, given, made, False, beside.turn, beside.new_tokens, beside.prefix, beside.prefix_tokens)
-    events = answer.get("outputBodyJson")
-    return _request(at_s, prompt.get("inputBodyJson"), events if isinstance(events, list) else [events], key)
+    body = answer.get("outputBodyJson")
+    return _request(at_s, prompt.get("inputBodyJson"), body if isinstance(body, list) else [body], key, (given, made))
 
 
-def _request(at_s: float, prompt: object, events: list[object], key: bytes) -> Request | None:
+def _request(
+    at_s: float, prompt: object, events: list[object], key: bytes, logged: tuple[int | None, int | None] = (None, None)
+) -> Request | None:
+    """`logged`: tokens of prompt and answer as a log says them, beside what the answer says."""
     maps = [event for event in events if isinstance(event, dict)]
-    if not maps or any("error" in event for event in maps):
+    if (not maps and None in logged) or any(map(_is_error, maps)):
         return None
-    given, made = _counted(maps)
+    given, made = (said if of_log is None else of_log for of_log, said in zip(logged, _counted(maps), strict=True))
     sent = _map(prompt)
     reckoned_in = _tokens(sum(_characters(sent.get(name)) for name in _TEXTS))
-    reckoned_out = sum(1 for event in maps if "token" in event) or _tokens(sum(_characters(event) for event in maps))
+    repeated = _characters(sent.get("inputs")) if _map(sent.get("parameters")).get("return_full_text") is True else 0
+    characters = sum(map(_characters, maps)) - repeated
+    reckoned_out = sum(1 for event in maps if "token" in event) or _tokens(max(0, characters))
     input_tokens, output_tokens = given or reckoned_in, made or reckoned_out
     if input_tokens < 1 or output_tokens < 1:
-        raise ValueError("neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse")
+        if given is None and made is None and not any(name in event for event in maps for name in _CARRIERS):
+            raise ValueError("neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse")
+        return None  # an empty prompt, an empty answer, an embedding: no sample of what an answer takes
+    if max(input_tokens, output_tokens) > MOST_TOKENS:
+        raise ValueError(f"a request of more than {MOST_TOKENS:,} tokens")
     beside = _Beside.of(sent, input_tokens, key)
     return Request(
         at_s,
@@ -119,6 +124,13 @@ def _request(at_s: float, prompt: object, events: list[object], key: bytes) -> R
         beside.prefix,
         beside.prefix_tokens,
     )
+
+
+def _is_error(event: Document) -> bool:
+    """An `error` that says something (some write `null` beside answers), vLLM's and LMI's `message` of words alone, or
+    the end of LMI's stream."""
+    finished = _map(event.get("details")).get("finish_reason")
+    return bool(event.get("error")) or isinstance(event.get("message"), str) or finished == "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +201,7 @@ def _events(text: str) -> Iterator[object]:
     try:
         whole = orjson.loads(text)
     except orjson.JSONDecodeError:
-        for line in text.splitlines():
+        for line in text.split("\n"):  # other ends of a line that Unicode knows may stand in a text
             data = line.removeprefix("data:").strip()
             if data.startswith("{"):
                 yield _json(data)
@@ -208,8 +220,8 @@ def _characters(value: object) -> int:
     """Of all texts in what a payload carries, calls of tools and reasoning too; names of roles and types are none."""
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, list):
-        return sum(map(_characters, value))
+    if isinstance(value, list):  # a whole number is a token's id
+        return sum(CHARACTERS_A_TOKEN if isinstance(one, int) else _characters(one) for one in value)
     if not isinstance(value, dict):
         return 0
     reasoning = value.get("reasoning_content") or value.get("reasoning")  # vLLM writes it under both

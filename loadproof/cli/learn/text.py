@@ -173,7 +173,7 @@ def _notes(said: Said) -> list[str]:
             "run what was recorded"
         )
     if recorded.failed:
-        notes.append(f"{recorded.failed:,} requests without a whole answer are left out")
+        notes.append(f"{recorded.failed:,} requests that failed, or have no tokens, are left out")
     notes += [
         f"{one.name} of the learned workload is not within {MOST_APART:.0%} of the recorded traffic's; "
         "play the traffic itself where that matters"
