@@ -99,6 +99,41 @@ def test_what_a_cache_had_of_a_prompt_is_part_of_it(tmp_path: Path) -> None:
     assert list(read_recorded([str(tmp_path)]).input_tokens) == [1205, 70]
 
 
+def logged(second: int, model: str = "m", **prompt: object) -> str:
+    """A line of Bedrock's log, with an answer of 8 tokens."""
+    row = {"schemaType": "ModelInvocationLog", "timestamp": f"2026-01-05T08:00:{second:02d}Z", "modelId": model}
+    return json.dumps(row | {"input": prompt, "output": {"outputTokenCount": 8}}) + "\n"
+
+
+def test_a_bucket_of_bedrocks_logs_has_texts_of_its_own_beside_them(tmp_path: Path) -> None:
+    """Those over 100 KB, below `data` of their hour: no log, not opened, and no reason to refuse the log."""
+    hour = tmp_path / "AWSLogs/1/BedrockModelInvocationLogs/us-east-1/2026/01/05/08"
+    (hour / "data").mkdir(parents=True)
+    (hour / "log.json.gz").write_bytes(gzip.compress((logged(0, inputTokenCount=5) * 2).encode()))
+    (hour / "data/r_input.json.gz").write_bytes(gzip.compress(json.dumps(CHAT).encode()))
+    found = read_recorded([str(tmp_path)])
+    assert (len(found), found.notes) == (2, ["1 objects of prompts and answers beside Bedrock's log are not opened"])
+
+
+def test_models_that_one_log_mixes_are_said(tmp_path: Path) -> None:
+    """A log is of an account, not of a model."""
+    (tmp_path / "log.json").write_text("".join(logged(at, "ab"[at % 3 == 0], inputTokenCount=5) for at in range(3)))
+    assert read_recorded([str(tmp_path)]).notes == [
+        "requests of 2 models are learned as one: a (2), b (1); keep one's lines alone"
+    ]
+
+
+def test_a_prompt_that_tells_no_turn_is_none_that_a_turn_brings(tmp_path: Path) -> None:
+    """Bedrock leaves texts over 100 KB out of its log: such a prompt of 50,000 tokens has most of them from before."""
+    rows = [logged(at, inputTokenCount=30, inputBodyJson=CHAT) for at in range(10)]
+    asked = {"role": "assistant", "content": SECRET}
+    again = {"messages": [*CHAT["messages"], asked, *CHAT["messages"]]}  # three as long as each other: 30 of 90 are new
+    rows += [logged(at, inputTokenCount=90, inputBodyJson=again) for at in range(10, 20)]
+    (tmp_path / "log.json").write_text("".join([*rows, logged(20, inputTokenCount=50_000)]))
+    learned = fit(read_recorded([str(tmp_path)]))
+    assert (learned.turns, learned.input_tokens.min, learned.input_tokens.max) == (2, 30, 30)
+
+
 def test_every_bad_line_has_its_place_and_quotes_nothing(tmp_path: Path) -> None:
     """What is wrong is said, never what was written there."""
     file = tmp_path / "a.jsonl"

@@ -11,7 +11,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -42,7 +42,8 @@ class Request:
     """One recorded request. `estimated`: at least one of its lengths is reckoned from characters.
 
     `turn` counts from 1, and is 0 where a payload has no messages to tell it by; `new_tokens` of the prompt came since
-    the answer before. `prefix` is a keyed hash of the system prompt, of `prefix_tokens`; 0 without one.
+    the answer before. `prefix` is a keyed hash of the system prompt, of `prefix_tokens`; 0 without one. `model`: as a
+    log that holds several names it.
     """
 
     at_s: float
@@ -53,6 +54,7 @@ class Request:
     new_tokens: int = 0
     prefix: int = 0
     prefix_tokens: int = 0
+    model: str = ""
 
 
 def is_capture(line: object) -> bool:
@@ -90,7 +92,9 @@ def _logged(line: Document, key: bytes) -> Request | None:
     if line.get("errorCode") or not answer:
         return None
     body = answer.get("outputBodyJson")
-    return _request(at_s, prompt.get("inputBodyJson"), body if isinstance(body, list) else [body], key, (given, made))
+    events = body if isinstance(body, list) else [body]
+    read = _request(at_s, prompt.get("inputBodyJson"), events, key, (given, made))
+    return replace(read, model=str(line.get("modelId", ""))) if read else None
 
 
 def _request(

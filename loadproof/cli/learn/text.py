@@ -167,6 +167,9 @@ def _notes(said: Said) -> list[str]:
     notes = [*recorded.notes, *said.notes]
     if recorded.estimated:
         notes.append(f"{recorded.estimated:,} requests have lengths reckoned from characters, four to a token")
+    untold = list(recorded.turns).count(0)
+    if said.learned.turns > 1 and untold:
+        notes.append(f"{untold:,} requests do not tell which turn they are; turns and what they bring are the others'")
     if recorded.share < 1:
         notes.append(
             f"{recorded.share:.0%} of all requests are captured: the rate is reckoned from them, and the twin does not "
