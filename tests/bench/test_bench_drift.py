@@ -138,7 +138,7 @@ def test_conversations_as_proven_are_no_alarm(proven: Profile) -> None:
 
 
 def test_prompts_that_tell_no_turn_are_not_held_against_what_a_turn_brings(proven: Profile) -> None:
-    """The last of six turns is too long for a log to keep its text: its whole prompt is known, not what is new in it."""
+    """The last of six turns is too long for a log to keep its text: what is new in its prompt is not known."""
     traffic = recorded(7, 4, turns=6)
     for place, turn in enumerate(traffic.turns):
         if turn == 6:

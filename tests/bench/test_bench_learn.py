@@ -99,6 +99,13 @@ def test_what_a_cache_had_of_a_prompt_is_part_of_it(tmp_path: Path) -> None:
     assert list(read_recorded([str(tmp_path)]).input_tokens) == [1205, 70]
 
 
+def test_a_capture_may_begin_with_a_mark(tmp_path: Path) -> None:
+    """Of its encoding, as some tools write it; lines end in two characters."""
+    text = "".join(capture(at, CHAT, STREAM) for at in (0, 4)).replace("\n", "\r\n")
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert list(read_recorded([str(tmp_path)]).input_tokens) == [31, 31]
+
+
 def logged(second: int, model: str = "m", **prompt: object) -> str:
     """A line of Bedrock's log, with an answer of 8 tokens."""
     row = {"schemaType": "ModelInvocationLog", "timestamp": f"2026-01-05T08:00:{second:02d}Z", "modelId": model}

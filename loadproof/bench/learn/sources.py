@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def lines_of(file: File) -> Iterator[tuple[int, bytes]]:
                         f"{file.name}:{number}: longer than {MOST_LINE_BYTES // 2**20} MiB; one object a line"
                     )
                 if line.strip():
-                    yield number, line
+                    yield number, line.removeprefix(BOM_UTF8)
     except BotoCoreError as error:
         raise CouldNotRunError(f"{file.name}: S3 broke off: {error}") from None
     except (OSError, EOFError, zlib.error) as error:

@@ -10,15 +10,17 @@ gaps, Gamma or Weibull with shape and scale), `chunk-N-dataset.json` the shares 
 from __future__ import annotations
 
 import ast
+import gzip
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 import orjson
 
@@ -28,6 +30,7 @@ _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
 SERVEGEN: Final = "chunk-*-trace.csv"
 _BEGIN_BYTES: Final = 64 * 1024  # of a file: enough to see what it is
+_MOST_LINE_BYTES: Final = 64 * 2**20
 _LONGEST_WINDOW_S: Final = 600.0  # of a client's last one, which no other ends
 
 
@@ -43,8 +46,21 @@ class Recorded:
     block_tokens: int = 0
 
 
+def opened(path: Path) -> BinaryIO:
+    """Its bytes as they were before they were gzipped, if they were."""
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
 def is_folder_trace(path: Path) -> bool:
-    return path.is_dir() or path.suffix == ".json"
+    """A folder, or a file that is one conversation, or has one a line."""
+    if path.is_dir() or path.suffix not in (".json", ".jsonl"):
+        return path.is_dir()
+    try:
+        with path.open("rb") as file:
+            first = orjson.loads(file.readline(_MOST_LINE_BYTES))
+    except (OSError, orjson.JSONDecodeError):
+        return path.suffix == ".json"  # over several lines, if it is JSON
+    return isinstance(first, dict) and isinstance(first.get("requests"), list)
 
 
 def is_trace_folder(path: Path) -> bool:
@@ -73,8 +89,11 @@ def folder_rows(path: Path, most: int) -> list[Recorded]:
     if not files:
         raise TraceError((str(path), f"expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}"))
     problems, rows = list[tuple[str, str]](), list[Recorded]()
-    for number, file in enumerate(files):
-        rows += _conversation(file, number, problems)
+    for number, (place, read) in enumerate(_conversations(files)):
+        if isinstance(read, TraceError):
+            problems += read.problems
+        else:
+            rows += _conversation(place, read, number, problems)
         if len(problems) >= _MOST_PROBLEMS:
             break
     if problems:
@@ -86,19 +105,33 @@ def folder_rows(path: Path, most: int) -> list[Recorded]:
 # ---------------------------------------------------------------------------------------------------------- agents
 
 
-def _conversation(file: Path, number: int, problems: list[tuple[str, str]]) -> Iterator[Recorded]:
-    try:
-        read = _json(file)
-    except TraceError as error:
-        problems += error.problems
-        return
+def _conversations(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, object] | TraceError]]:
+    """(place, conversation) of files that hold one each, or one a line; what is wrong with one in its place."""
+    for file in files:
+        if file.suffix == ".json":
+            try:
+                yield str(file), _json(file)
+            except TraceError as error:
+                yield str(file), error
+            continue
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    yield f"{file}:{number}", _object(line, f"{file}:{number}")
+                except TraceError as error:
+                    yield f"{file}:{number}", error
+
+
+def _conversation(
+    file: str, read: Mapping[str, object], number: int, problems: list[tuple[str, str]]
+) -> Iterator[Recorded]:
     requests = read.get("requests")
     if not isinstance(requests, list):
-        problems.append((str(file), "no list `requests`; expected an agent's conversation"))
+        problems.append((file, "no list `requests`; expected an agent's conversation"))
         return
     size = read.get("block_size")
     if not _whole(size):
-        problems.append((str(file), f"block_size {size!r}: expected a whole number from 1"))
+        problems.append((file, f"block_size {size!r}: expected a whole number from 1"))
         return
     first = 0 if read.get("hash_id_scope") == "global" else number * _IDS_APART
     for place, row in _requests(requests, f"{file}: request"):
@@ -221,10 +254,10 @@ def _shares(file: Path, begin: str, sides: object, name: str) -> list[tuple[int,
         float(begin)
         found = ast.literal_eval(str(text))
         pairs = [(int(count), float(share)) for count, share in found.items() if int(count) >= 1]
-    except (ValueError, SyntaxError, AttributeError, TypeError):
+    except (ValueError, SyntaxError, AttributeError, TypeError, OverflowError, RecursionError, MemoryError):
         raise TraceError((str(file), f"{begin!r}: {name}: expected token counts and their shares")) from None
-    if any(share < 0 for _, share in pairs):
-        raise TraceError((str(file), f"{begin!r}: {name}: a share below 0"))
+    if any(not 0 <= share < math.inf for _, share in pairs) or (pairs and not any(share for _, share in pairs)):
+        raise TraceError((str(file), f"{begin!r}: {name}: a share below 0, or none above it"))
     return pairs
 
 
@@ -233,13 +266,19 @@ def _shares(file: Path, begin: str, sides: object, name: str) -> list[tuple[int,
 
 def _json(file: Path) -> Mapping[str, object]:
     try:
-        read = orjson.loads(file.read_bytes())
+        read = file.read_bytes()
     except OSError as error:
         raise TraceError((str(file), f"cannot be read ({error.strerror})")) from None
+    return _object(read, str(file))
+
+
+def _object(text: bytes, place: str) -> Mapping[str, object]:
+    try:
+        read = orjson.loads(text.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
-        raise TraceError((str(file), f"not JSON ({error})")) from None
+        raise TraceError((place, f"not JSON ({error})")) from None
     if not isinstance(read, dict):
-        raise TraceError((str(file), "expected an object"))
+        raise TraceError((place, "expected an object"))
     return read
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
+import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import orjson
 
-from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace
+from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, opened
 from loadproof.bench.workload.trace_formats import (
     BLOCK_TOKENS,
     FORMATS,
@@ -27,6 +30,7 @@ from loadproof.loads import MOST_REQUESTS
 
 MOST_TOKENS: Final = 10_000_000
 MOST_PROBLEMS: Final = 20
+_BEYOND: Final = "beyond the columns"
 _EPOCH_FROM_S: Final = 1e9  # of our own traces: from 2001 on seconds are the epoch's, below they count from anywhere
 _KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FORMATS)
 
@@ -48,13 +52,14 @@ class TraceRow:
 class Trace:
     """The rows of a trace, the first at 0, which is `began_s` of the epoch if its times tell (else None).
 
-    `format` names it. `left_out` rows are requests that failed.
+    `format` names it. `left_out` rows are requests that failed. So many rows are `named` as of a conversation.
     """
 
     rows: tuple[TraceRow, ...]
     format: str
     began_s: float | None = None
     left_out: int = 0
+    named: int = 0
 
 
 def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
@@ -104,9 +109,11 @@ def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
         ]
     if trace.left_out:
         found.append(f"{path.name}: {trace.left_out:,} rows without tokens are left out: requests that failed")
+    if trace.named:
+        found.append(f"{path.name}: the conversations that {trace.named:,} rows name are not used")
     if not shared:
         told = any(row.session is not None for row in trace.rows)
-        lacks = "no prefixes" if told else "neither prefixes nor conversations"
+        lacks = "no prefixes" if told or trace.named else "neither prefixes nor conversations"
         found.append(
             f"{path.name}: {trace.format} traces tell {lacks}: each prompt is by itself, and no cache finds any of it"
         )
@@ -128,6 +135,7 @@ class _Reading:
     rows: list[TraceRow] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     left_out: int = 0
+    named: int = 0
     _format: TraceFormat | None = None
     _first_s: float = 0.0
     _before_s: float = -math.inf
@@ -141,12 +149,15 @@ class _Reading:
             raise TraceError((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
         time, prompt, answer = self._format.fields
         try:
+            if beyond := row.get(_BEYOND):
+                raise ValueError(f"more values than columns: {beyond}; quote what has a comma")
             stamp_s = _time(row, time, self._format)
             if self._format.failed and _failed(row, prompt, answer):
                 self.left_out += 1
                 return
             counts = [_count(row, name) for name in (prompt, answer)]
             blocks = _blocks(row, self._format.blocks, counts[0])
+            self.named += bool(self._format.conversation and row.get(self._format.conversation))
         except ValueError as error:
             self.problems.append((place, str(error)))
             return
@@ -173,40 +184,43 @@ class _Reading:
             if first_s:
                 self.rows = [replace(row, due_s=row.due_s - first_s) for row in self.rows]
         dated = self._format.dated or (self._format is OWN and began_s >= _EPOCH_FROM_S)
-        return Trace(tuple(self.rows), self._format.name, began_s if dated else None, self.left_out)
+        return Trace(tuple(self.rows), self._format.name, began_s if dated else None, self.left_out, self.named)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """(line number, row) of either kind of file; `.jsonl` by its name, anything else is CSV."""
+    """(line number, row) of either kind of file, gzipped or not; JSON Lines by its name, anything else is CSV."""
     try:
-        if path.suffix in (".jsonl", ".ndjson"):
-            yield from _json_rows(path)
-            return
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
+        with opened(path) as binary:
+            if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson", ".json"):
+                yield from _json_rows(path, binary)
+                return
+            reader = csv.DictReader(
+                io.TextIOWrapper(binary, encoding="utf-8-sig", newline=""), restkey=_BEYOND, skipinitialspace=True
+            )
             if format_of(reader.fieldnames or ()) is None:
                 found = ", ".join(reader.fieldnames or ()) or "nothing"
                 raise TraceError((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
             for row in reader:
                 yield reader.line_num, row
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         why = getattr(error, "strerror", None) or error
-        raise TraceError((str(path), f"cannot be read as a trace ({why}); give a CSV or JSON Lines file")) from None
+        raise TraceError(
+            (str(path), f"cannot be read as a trace ({why}); give a CSV or JSON Lines file, gzipped or not")
+        ) from None
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise TraceError((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
-            if not isinstance(row, dict):
-                raise TraceError((f"{path}:{number}", f"expected an object with {', '.join(OWN.fields)}"))
-            for one in spans_of(row):
-                yield number, one
+def _json_rows(path: Path, binary: BinaryIO) -> Iterator[tuple[int, Row]]:
+    for number, line in enumerate(binary, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line.removeprefix(BOM_UTF8))
+        except orjson.JSONDecodeError as error:
+            raise TraceError((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
+        if not isinstance(row, dict):
+            raise TraceError((f"{path}:{number}", f"expected an object with {', '.join(OWN.fields)}"))
+        for one in spans_of(row):
+            yield number, one
 
 
 def _time(row: Row, name: str, format: TraceFormat) -> float:
@@ -228,7 +242,7 @@ def _count(row: Row, name: str) -> int:
 
 
 def _failed(row: Row, *names: str) -> bool:
-    """BurstGPT writes a request that failed as one without tokens."""
+    """BurstGPT writes a request that failed as one without tokens, so do spans."""
     return any(str(row.get(name)).strip() in ("0", "0.0") for name in names)
 
 
@@ -236,10 +250,10 @@ def _blocks(row: Row, name: str | None, prompt_tokens: int) -> tuple[int, ...]:
     found = row.get(name) if name else None
     if found is None:
         return ()
-    if not isinstance(found, list) or not all(isinstance(one, int) for one in found):
+    if not isinstance(found, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
         raise ValueError(f"{name} {str(found)[:40]!r}: expected a list of whole numbers")
     needed = -(-prompt_tokens // BLOCK_TOKENS)
-    if len(found) < needed:
+    if len(found) != needed:
         raise ValueError(
             f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {BLOCK_TOKENS}; expected "
             "an id of each, or none of the field"
