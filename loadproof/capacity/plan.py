@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from loadproof import catalog
 from loadproof.capacity.confidence import Confidence, confidence_of, less_sure, unverified_rows
@@ -89,6 +90,8 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
     memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns, workload.input_tokens)
     if profile.workload.images is not None:
         confidence = less_sure(confidence, "pictures, whose encoder nobody planned")
+    if unread := _unread(profile):
+        confidence = less_sure(confidence, f"requests of a {unread}, which was not read")
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming
     fits = memory.fits != "no"
 
@@ -123,6 +126,17 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
         confidence=confidence,
         notes=tuple(_notes(profile, deployment, cost, workload, at_objectives)),
     )
+
+
+_PLAYED: Final = {"trace": "; `loadproof simulate` plays its own"}
+
+
+def _unread(profile: Profile) -> str | None:
+    """What has its requests in a file, whose lengths no plan knows."""
+    if profile.workload.dataset is not None:
+        return "dataset"
+    phases = (phase.process for phase in profile.benchmark.phases)
+    return "trace" if "trace" in (profile.workload.arrivals.process, *phases) else None
 
 
 def _bindings(
@@ -168,8 +182,8 @@ def _notes(
         yield f"the curve knows no day: its busiest hour has {busiest_per_s(workload.arrivals):,.3g} requests/s"
     if workload.images is not None:
         yield image_note(profile)
-    if workload.dataset is not None:
-        yield "the dataset is not read: requests are of input_tokens and output_tokens"
+    if unread := _unread(profile):
+        yield f"the {unread} is not read: requests are of input_tokens and output_tokens{_PLAYED.get(unread, '')}"
     if deployment.quantization != "none":
         yield _format(deployment)
     if deployment.limits.scheduler == "dynamic":
