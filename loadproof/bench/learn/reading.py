@@ -26,7 +26,7 @@ from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.trace_folders import is_trace_folder
 from loadproof.bench.workload.trace_formats import TraceError
-from loadproof.bench.workload.traces import MOST_PROBLEMS, trace_notes, trace_of
+from loadproof.bench.workload.traces import MOST_PROBLEMS, TraceRow, trace_notes, trace_of
 from loadproof.errors import CouldNotRunError, InputError
 
 _MOST_TURNS: Final = 65_535
@@ -80,6 +80,8 @@ class Recorded:
     estimated: int = 0
     failed: int = 0
     notes: list[str] = field(default_factory=list)
+    rows: Sequence[TraceRow] = ()
+    """of a trace that tells the blocks of its prompts"""
 
     def __len__(self) -> int:
         return len(self.at_s)
@@ -331,6 +333,7 @@ def _read_trace(file: File, found: Recorded) -> None:
     for row in trace.rows:
         at_s, (turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
         found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
+    found.rows = trace.rows if any(row.blocks for row in trace.rows) else ()
     found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
 
 
