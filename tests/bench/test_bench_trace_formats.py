@@ -36,6 +36,12 @@ Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
 20,ChatGPT,0,0,0,Conversation log
 45,GPT-4,1087,230,1317,Conversation log
 """
+LITELLM = """\
+request_id,call_type,startTime,endTime,model,prompt_tokens,completion_tokens,total_tokens,status
+b,acompletion,2026-01-05 10:00:02.5,2026-01-05 10:00:03,gpt,40,7,47,success
+c,acompletion,2026-01-05 10:00:03,2026-01-05 10:00:04,gpt,0,0,0,failure
+a,acompletion,2026-01-05 10:00:00,2026-01-05 10:00:09,gpt,12,3,15,success
+"""
 SDK_SPANS = "\n".join(
     json.dumps(span)
     for span in (
@@ -75,6 +81,7 @@ CASES = {
     "azure-2023.csv": (AZURE_2023, [(0, 4808, 10), (0.5, 3180, 8)]),
     "azure-2024.csv": (AZURE_2024, [(0, 2162, 5), (1, 2399, 6)]),
     "burstgpt.csv": (BURST, [(0, 472, 18), (40, 1087, 230)]),
+    "litellm.csv": (LITELLM, [(0, 12, 3), (2.5, 40, 7)]),
     "spans.jsonl": (SDK_SPANS, [(0, 12, 3), (1.25, 40, 7)]),
     "otlp.jsonl": (
         otlp((1_767_607_200_000_000_000, 9, 1), (1_767_607_202_500_000_000, 8, 2)),

@@ -2,7 +2,8 @@
 
 Mooncake (milliseconds since the first request, blocks of 512 tokens by id), Azure's LLM inference traces of 2023 and
 2024 (dates), BurstGPT (seconds; a row without tokens is a request that failed), OpenTelemetry's spans of generative AI
-(one span a line as the SDKs print it, or OTLP's JSON as the collector's file exporter writes it), and Loadproof's own.
+(one span a line as the SDKs print it, or OTLP's JSON as the collector's file exporter writes it), the log of requests
+that LiteLLM's gateway keeps (`LiteLLM_SpendLogs`), and Loadproof's own.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class TraceFormat:
 
     `seconds` reads the time, and raises ValueError for what is none: `allowed` says what one looks like. With `failed`
     a row without tokens is a request that failed, and is left out. `dated`: times are the epoch's. `conversation`
-    may name a row's own, and is not used.
+    may name a row's own, and is not used. With `as_they_end` rows are written when requests end: they are sorted.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TraceFormat:
     conversation: str | None = None
     failed: bool = False
     dated: bool = False
+    as_they_end: bool = False
 
 
 def _seconds(found: object) -> float:
@@ -75,6 +77,7 @@ SPANS: Final = TraceFormat(
     conversation=_CONVERSATION,
     failed=True,
     dated=True,
+    as_they_end=True,
 )
 # Of prompt and answer: the convention's today, what it was until version 1.26, OpenLLMetry's, OpenInference's.
 _SPAN_TOKENS: Final = tuple(
@@ -109,6 +112,16 @@ FORMATS: Final = (
         failed=True,
     ),
     SPANS,
+    TraceFormat(
+        "LiteLLM",
+        ("startTime", "prompt_tokens", "completion_tokens"),
+        _date,
+        "a date",
+        conversation="session_id",
+        failed=True,
+        dated=True,
+        as_they_end=True,
+    ),
 )
 
 

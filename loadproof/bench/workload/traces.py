@@ -19,7 +19,6 @@ from loadproof.bench.workload.trace_formats import (
     BLOCK_TOKENS,
     FORMATS,
     OWN,
-    SPANS,
     Row,
     TraceError,
     TraceFormat,
@@ -126,7 +125,7 @@ def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
 class _Reading:
     """A trace while it is read.
 
-    Spans are written when they end, so theirs are sorted by when they began: among the rows that are held anyway,
+    What is written when requests end is sorted by when they began: among the rows that are held anyway,
     `MOST_REQUESTS` at most.
     """
 
@@ -161,7 +160,7 @@ class _Reading:
         except ValueError as error:
             self.problems.append((place, str(error)))
             return
-        if stamp_s < self._before_s and self._format is not SPANS:
+        if stamp_s < self._before_s and not self._format.as_they_end:
             self.problems.append((place, f"{time} {row[time]} after {self._before}; sort the rows by time"))
         self._first_s = self._first_s if self.rows else stamp_s
         if stamp_s >= self._before_s:
@@ -177,7 +176,7 @@ class _Reading:
             raise TraceError(*self.problems)
         assert self._format is not None
         began_s = self._first_s
-        if self._format is SPANS:
+        if self._format.as_they_end:
             self.rows.sort(key=lambda row: row.due_s)
             first_s = self.rows[0].due_s
             began_s += first_s * self.speed
