@@ -258,6 +258,24 @@ def test_turns_and_the_system_prompt_are_learned(tmp_path: Path) -> None:
     )
 
 
+def test_pictures_are_no_part_of_a_system_prompt(tmp_path: Path) -> None:
+    """400 characters each of system prompt, first and second question are 100 tokens each, the picture 2,000."""
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{SECRET}"}}
+    first = [
+        {"role": "system", "content": "s" * 400},
+        {"role": "user", "content": [{"type": "text", "text": "q" * 400}, picture]},
+    ]
+    answer, again = {"role": "assistant", "content": "a" * 40}, {"role": "user", "content": "r" * 400}
+    shown = {"role": "user", "content": [{"type": "text", "text": "r" * 400}, picture]}
+    asked = {2200: first, 2310: [*first, answer, again], 4310: [*first, answer, shown]}
+    usage = '{{"usage": {{"prompt_tokens": {}, "completion_tokens": 10}}}}'
+    rows = [capture(at, {"messages": one}, usage.format(count)) for at, (count, one) in enumerate(asked.items())]
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    found = read_recorded([str(tmp_path)])
+    assert list(found.prefixes.values()) == [[3, 300]]
+    assert list(found.new_tokens) == [2200, 100, 100 + 2000]
+
+
 def test_another_system_prompt_for_each_is_not_shared(tmp_path: Path) -> None:
     """Eight of one length and eight contents."""
     (tmp_path / "a.jsonl").write_text("".join(conversation(at, 1, f"be br{at:03d}") for at in range(8)))

@@ -34,6 +34,9 @@ _CARRIERS: Final = (  # of texts, in answers and messages
     *("tool_calls", "function", "function_call", "toolUse", "toolResult"),
     *("reasoningContent", "reasoningText", "thinking"),
 )
+_MEDIA: Final = frozenset(
+    ("image_url", "image", "video_url", "video", "audio_url", "input_audio", "audio", "document", "source")
+)
 _TEXTS: Final = ("inputs", "prompt", "messages", "system")
 
 
@@ -155,14 +158,29 @@ class _Beside:
         if not rows or not whole:
             return cls(0, tokens, 0, 0)
         answers = [at for at, row in enumerate(rows) if row.get("role") == "assistant"]
-        new = sum(_characters(row) for row in rows[answers[-1] + 1 :]) if answers else whole
+        since = rows[answers[-1] + 1 :] if answers else rows
+        # A picture has tokens and no characters: all pictures share what the texts leave, each as much as another.
+        pictures, a_character = sum(map(_pictures, rows)), tokens / whole
+        of_pictures = 0.0
+        if pictures:
+            a_character = min(a_character, 1 / CHARACTERS_A_TOKEN)
+            of_pictures = (tokens - whole * a_character) * sum(map(_pictures, since)) / pictures
+        new = sum(map(_characters, since)) * a_character + of_pictures if answers else tokens
         hashed = hashlib.blake2b(orjson.dumps(begins), key=key, digest_size=7).digest() if begins else b""
         return cls(
             turn=len(answers) + 1,
-            new_tokens=max(1, round(tokens * new / whole)),
+            new_tokens=max(1, round(new)),
             prefix=int.from_bytes(hashed, "big"),
-            prefix_tokens=round(tokens * _characters(begins) / whole) if begins else 0,
+            prefix_tokens=round(_characters(begins) * a_character) if begins else 0,
         )
+
+
+def _pictures(message: Document) -> int:
+    """Or sounds, films, documents: parts of a message that have no text of their own."""
+    parts = message.get("content")
+    return (
+        sum(isinstance(part, dict) and not _MEDIA.isdisjoint(part) for part in parts) if isinstance(parts, list) else 0
+    )
 
 
 def _counted(events: list[Document]) -> tuple[int | None, int | None]:

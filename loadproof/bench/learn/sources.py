@@ -48,6 +48,8 @@ def files_of(source: str) -> Iterator[File]:
         files = [File(str(one), one, size=one.stat().st_size) for one in found]
     else:
         path = Path(source)
+        if not path.exists():
+            raise InputError(f"{source}: no such file or folder")
         files = [File(source, path, size=path.stat().st_size if path.is_file() else 0)]
     if not files:
         raise InputError(f"{source}: no file ending in {', '.join(CAPTURES)}")
