@@ -17,7 +17,13 @@ from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
 from loadproof.capacity.targets import DerivedValue, derived_values
-from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
+from loadproof.capacity.workload import (
+    PlannedWorkload,
+    keeps_prompts,
+    mean_tokens,
+    planned_deployment,
+    planned_workload,
+)
 from loadproof.knee import MARGINAL_GAIN, Knee
 from loadproof.profiles.mixture import busiest_per_s, image_tokens_of
 from loadproof.profiles.schema import Profile
@@ -163,7 +169,7 @@ def _notes(
     at_objectives: PredictedLevel | None,
 ) -> Iterator[str]:
     """What the figures leave out, in words, only where it applies to this profile."""
-    workload, settings = profile.workload, profile.container and profile.container.settings
+    workload = profile.workload
     if planned.replay is not None:
         yield from _disagreement(deployment, planned, profile.objectives.at_concurrency)
     elif not isinstance(workload.input_tokens, int) or not isinstance(workload.output_tokens, int):
@@ -173,8 +179,10 @@ def _notes(
         )
     if workload.arrivals.process != "closed":
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
-    if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
-        yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
+    if workload.shared_prefix_tokens:
+        keeps = keeps_prompts(profile.container)
+        found = "found in the prefix cache" if keeps else "computed for each: the server keeps no prompts"
+        yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as {found}"
     if planned.turns > 1:
         yield _conversation(planned, deployment, profile.objectives.at_concurrency)
     yield from _of_classes(planned, at_objectives)

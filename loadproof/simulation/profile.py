@@ -12,7 +12,7 @@ from loadproof.capacity import deployment_of, memory_fit
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.plan import image_note
 from loadproof.capacity.start_up import StartUp, start_up_of
-from loadproof.capacity.workload import planned_deployment, planned_workload
+from loadproof.capacity.workload import keeps_prompts, planned_deployment, planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles.mixture import planned_mixture_of
 from loadproof.profiles.schema import Profile
@@ -106,7 +106,8 @@ def simulate_profile(
     notes = _left_out(profile)
     tokens = request_tokens(profile, traffic)
     first = components_of(profile)[0]
-    copies = copies_of(profile, first, deployment, tokens, start_up, starts_at, minutes, notes)
+    shared = traffic.shared_prefix_tokens if keeps_prompts(profile.container) else 0
+    copies = copies_of(profile, first, deployment, tokens, shared, start_up, starts_at, minutes, notes)
     windows = Windows(minutes * 60_000, min(MOST_WINDOWS, max(1, ceil(minutes))))
     limit_s = _limit_s(profile)
     routing, prefixes = traffic.routing or routing_of(profile), _prefixes(profile, traffic)

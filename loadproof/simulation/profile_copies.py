@@ -34,6 +34,7 @@ def copies_of(
     component: Component,
     deployment: PlannedDeployment,
     request_tokens: float,
+    shared_prefix_tokens: int,
     start_up: StartUp,
     starts_at: datetime,
     minutes: float,
@@ -61,12 +62,10 @@ def copies_of(
         max_copies=most if scaling else fewest,
         schedule=sorted(schedule, key=lambda change: change.at_ms),
     )
-    shared = profile.workload.shared_prefix_tokens
-    cached = shared if getattr(component.container.settings, "enable_prefix_caching", None) is True else 0
 
     def make_copy() -> Scheduler:
         one = replace(deployment, copies=1)
-        return fresh_copies(one, shared_prefix_tokens=cached, request_tokens=request_tokens)[0]
+        return fresh_copies(one, shared_prefix_tokens=shared_prefix_tokens, request_tokens=request_tokens)[0]
 
     per_instance = 1 if plain else deployment.copies_per_instance
     return ElasticCopies(

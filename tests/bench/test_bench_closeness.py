@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loadproof.bench.learn.closeness import twins_of
+from loadproof.bench.learn.closeness import predicted, twins_of
 from loadproof.bench.learn.reading import read_recorded
 from loadproof.profiles import load_profile
 
@@ -27,3 +27,30 @@ def test_recorded_traffic_is_played_with_its_blocks(tmp_path: Path) -> None:
     assert made is not None
     copies = len(made.routed.requests)  # each has a first one
     assert made.routed.found_share == pytest.approx(0.75 * (200 - copies) / 200)
+
+
+def test_a_recorded_system_prompt_is_kept_as_a_learned_one_is(tmp_path: Path) -> None:
+    """Nine tenths of each prompt are everybody's: without them both would prefill ten times as much."""
+    messages = [{"role": "system", "content": "s" * 7200}, {"role": "user", "content": "q" * 800}]
+    answer = {"choices": [], "usage": {"prompt_tokens": 2000, "completion_tokens": 8}}
+    sides = (("endpointInput", {"messages": messages}), ("endpointOutput", answer))
+    captured = {name: {"data": json.dumps(payload), "encoding": "JSON"} for name, payload in sides}
+    lines = (
+        {"captureData": captured, "eventMetadata": {"inferenceTime": f"2026-01-05T08:{at:02d}:00Z"}} for at in range(60)
+    )
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    profile = load_profile(VLLM)
+    workload = profile.workload.model_copy(
+        update={"input_tokens": 2000, "output_tokens": 8, "shared_prefix_tokens": 1800, "turns": 1, "classes": ()}
+    )
+    learned = profile.model_copy(update={"workload": workload})
+    made = twins_of(profile, learned, read_recorded([str(file)]))
+    alone = twins_of(
+        profile,
+        profile.model_copy(update={"workload": workload.model_copy(update={"shared_prefix_tokens": 0})}),
+        read_recorded([str(file)]),
+    )
+    assert made.recorded is not None and alone.recorded is not None
+    shared_ms, alone_ms = (predicted(one.recorded, "ttft_p95_ms") for one in (made, alone))
+    assert shared_ms < 0.7 * alone_ms

@@ -73,7 +73,8 @@ def _traffic(learned: Profile, recorded: Recorded) -> Traffic:
     kept = planned_workload(learned).kept_share(planned_deployment(learned), learned.objectives.at_concurrency)
     columns = (recorded.input_tokens, recorded.output_tokens, recorded.new_tokens)
     sizes = [(prompt, answer, int(kept * (prompt - new))) for prompt, answer, new in zip(*columns, strict=True)]
-    return Traffic(OpenLoop([at_s * 1000 for at_s in recorded.at_s]), sizes, words)
+    times = OpenLoop([at_s * 1000 for at_s in recorded.at_s])
+    return Traffic(times, sizes, words, shared_prefix_tokens=learned.workload.shared_prefix_tokens)
 
 
 def closeness_of(recorded: ProfileSimulation, learned: Sequence[ProfileSimulation]) -> Sequence[Closeness]:
