@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from loadproof.bench.learn.closeness import predicted, twins_of
+from loadproof.bench.learn.fitting import spread_s
 from loadproof.bench.learn.reading import read_recorded
-from loadproof.profiles import load_profile
+from loadproof.profiles import Profile, load_profile
 
 VLLM = Path(__file__).parents[2] / "deploy_profiles" / "prod" / "qwen3-32b.yaml"
 
@@ -29,6 +30,14 @@ def test_recorded_traffic_is_played_with_its_blocks(tmp_path: Path) -> None:
     assert made.routed.found_share == pytest.approx(0.75 * (200 - copies) / 200)
 
 
+def test_times_of_whole_seconds_are_no_bursts() -> None:
+    """Four in each second came some time in it, as the fit has it; what tells finer gaps is left as it is."""
+    spread = spread_s([0.0] * 4 + [1.0] * 4)
+    assert [int(at_s) for at_s in spread] == [0] * 4 + [1] * 4
+    assert len(set(spread)) == 8
+    assert list(spread_s([0.0, 0.0, 0.5])) == [0, 0, 0.5]
+
+
 def test_a_recorded_system_prompt_is_kept_as_a_learned_one_is(tmp_path: Path) -> None:
     """Nine tenths of each prompt are everybody's: without them both would prefill ten times as much."""
     messages = [{"role": "system", "content": "s" * 7200}, {"role": "user", "content": "q" * 800}]
@@ -41,16 +50,18 @@ def test_a_recorded_system_prompt_is_kept_as_a_learned_one_is(tmp_path: Path) ->
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
     profile = load_profile(VLLM)
-    workload = profile.workload.model_copy(
-        update={"input_tokens": 2000, "output_tokens": 8, "shared_prefix_tokens": 1800, "turns": 1, "classes": ()}
+
+    def with_workload(**changes: object) -> Profile:
+        fixed = {"input_tokens": 2000, "output_tokens": 8, "turns": 1, "classes": (), **changes}
+        return profile.model_copy(update={"workload": profile.workload.model_copy(update=fixed)})
+
+    shared_ms, alone_ms = (
+        None if one is None else predicted(one, "ttft_p95_ms")
+        for one in (
+            twins_of(profile, there, read_recorded([str(file)])).recorded
+            for there in (with_workload(shared_prefix_tokens=1800), with_workload(shared_prefix_tokens=0))
+        )
     )
-    learned = profile.model_copy(update={"workload": workload})
-    made = twins_of(profile, learned, read_recorded([str(file)]))
-    alone = twins_of(
-        profile,
-        profile.model_copy(update={"workload": workload.model_copy(update={"shared_prefix_tokens": 0})}),
-        read_recorded([str(file)]),
-    )
-    assert made.recorded is not None and alone.recorded is not None
-    shared_ms, alone_ms = (predicted(one.recorded, "ttft_p95_ms") for one in (made, alone))
+    assert shared_ms is not None
+    assert alone_ms is not None
     assert shared_ms < 0.7 * alone_ms

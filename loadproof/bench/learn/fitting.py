@@ -180,14 +180,17 @@ def fit_lengths(counts: Sequence[int] | np.ndarray) -> Lengths:
     return Lengths("empirical", *rounded, low, high, distance, sampled)
 
 
-def burstiness_of(times_s: Sequence[float] | np.ndarray, seed: int = 0, week: Sequence[float] = ()) -> float | None:
-    """1/CV² of the gaps, counted by the shape of a week if one is given.
-
-    Times of whole seconds are spread over their second: finer than that nothing is known.
-    """
+def spread_s(times_s: Sequence[float] | np.ndarray, seed: int = 0) -> np.ndarray:
+    """Times of whole seconds spread over their second, since finer than that nothing is known; others as they are."""
     times = np.asarray(times_s)
     if np.all(np.diff(times) == np.floor(np.diff(times))):
         times = np.sort(times + np.random.default_rng(seed).random(len(times)))
+    return times
+
+
+def burstiness_of(times_s: Sequence[float] | np.ndarray, seed: int = 0, week: Sequence[float] = ()) -> float | None:
+    """1/CV² of the gaps, counted by the shape of a week if one is given."""
+    times = spread_s(times_s, seed)
     if len(times) < 3:
         return None
     gaps = np.diff(shaped_s(times, week))
