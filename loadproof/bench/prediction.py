@@ -168,7 +168,7 @@ class Twin:
         sizes = tokens or islice(request_sizes(mixture, workload.seed, block_tokens, slower), len(times_ms))
         copies = fresh_copies(
             self.deployment,
-            shared_prefix_tokens=0 if block_tokens else self.cached_tokens,
+            shared_prefix_tokens=0 if block_tokens or tokens else self.cached_tokens,
             request_tokens=sum(map(sum, tokens)) / len(tokens)
             if tokens
             else planned.input_tokens + planned.output_tokens,

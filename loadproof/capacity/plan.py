@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from loadproof import catalog
 from loadproof.capacity.confidence import Confidence, confidence_of, less_sure, unverified_rows
@@ -16,7 +17,13 @@ from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
 from loadproof.capacity.targets import DerivedValue, derived_values
-from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
+from loadproof.capacity.workload import (
+    PlannedWorkload,
+    keeps_prompts,
+    mean_tokens,
+    planned_deployment,
+    planned_workload,
+)
 from loadproof.knee import MARGINAL_GAIN, Knee
 from loadproof.profiles.mixture import busiest_per_s, image_tokens_of
 from loadproof.profiles.schema import Profile
@@ -89,6 +96,8 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
     memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns, workload.input_tokens)
     if profile.workload.images is not None:
         confidence = less_sure(confidence, "pictures, whose encoder nobody planned")
+    if unread := _unread(profile):
+        confidence = less_sure(confidence, f"requests of a {unread}, which was not read")
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming
     fits = memory.fits != "no"
 
@@ -125,6 +134,17 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
     )
 
 
+_PLAYED: Final = {"trace": "; `loadproof simulate` plays its own"}
+
+
+def _unread(profile: Profile) -> str | None:
+    """What has its requests in a file, whose lengths no plan knows."""
+    if profile.workload.dataset is not None:
+        return "dataset"
+    phases = (phase.process for phase in profile.benchmark.phases)
+    return "trace" if "trace" in (profile.workload.arrivals.process, *phases) else None
+
+
 def _bindings(
     deployment: PlannedDeployment,
     workload: PlannedWorkload,
@@ -149,7 +169,7 @@ def _notes(
     at_objectives: PredictedLevel | None,
 ) -> Iterator[str]:
     """What the figures leave out, in words, only where it applies to this profile."""
-    workload, settings = profile.workload, profile.container and profile.container.settings
+    workload = profile.workload
     if planned.replay is not None:
         yield from _disagreement(deployment, planned, profile.objectives.at_concurrency)
     elif not isinstance(workload.input_tokens, int) or not isinstance(workload.output_tokens, int):
@@ -159,8 +179,10 @@ def _notes(
         )
     if workload.arrivals.process != "closed":
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
-    if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
-        yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
+    if workload.shared_prefix_tokens:
+        keeps = keeps_prompts(profile.container)
+        found = "found in the prefix cache" if keeps else "computed for each: the server keeps no prompts"
+        yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as {found}"
     if planned.turns > 1:
         yield _conversation(planned, deployment, profile.objectives.at_concurrency)
     yield from _of_classes(planned, at_objectives)
@@ -168,8 +190,8 @@ def _notes(
         yield f"the curve knows no day: its busiest hour has {busiest_per_s(workload.arrivals):,.3g} requests/s"
     if workload.images is not None:
         yield image_note(profile)
-    if workload.dataset is not None:
-        yield "the dataset is not read: requests are of input_tokens and output_tokens"
+    if unread := _unread(profile):
+        yield f"the {unread} is not read: requests are of input_tokens and output_tokens{_PLAYED.get(unread, '')}"
     if deployment.quantization != "none":
         yield _format(deployment)
     if deployment.limits.scheduler == "dynamic":

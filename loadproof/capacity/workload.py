@@ -153,16 +153,15 @@ def met_again(turns: int, copies: int) -> float:
 
 
 def planned_workload(profile: Profile, container: Container | None = None) -> PlannedWorkload:
-    """The profile's workload at its means; a shared prefix counts as cached where the server is told to cache.
+    """The profile's workload at its means; a shared prefix counts as cached where the server keeps prompts.
 
     `container` is a further component's, default the profile's own.
     """
     workload, container = profile.workload, container or profile.container
-    settings = container.settings if container else None
     return planned_mixture(
         planned_mixture_of(profile),
         history=_history(profile, container),
-        caches=getattr(settings, "enable_prefix_caching", None) is True,
+        caches=keeps_prompts(container),
         answers=None if isinstance(workload.output_tokens, int) else workload.output_tokens,
     )
 
@@ -205,9 +204,14 @@ def mean_of(counts: TokenCounts) -> int:
     return max(counts.minimum, round(counts.mean))
 
 
+def keeps_prompts(container: Container | None) -> bool:
+    """Whether its server serves prompts that begin alike from what it computed before, as it is set or by default."""
+    return container is not None and FAMILIES[container.family].keeps_prompts(container.settings)
+
+
 def _history(profile: Profile, container: Container | None) -> History:
     """What becomes of a conversation's history between its turns."""
-    if container is None or not FAMILIES[container.family].keeps_prompts(container.settings):
+    if not keeps_prompts(container):
         return "computed"
     routing = profile.endpoint.routing.strategy if profile.endpoint else ""
     return "followed" if routing == "prefix_aware" else "kept"

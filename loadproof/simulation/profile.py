@@ -21,7 +21,7 @@ from loadproof.simulation.elastic import CopyCount
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.prefixes import RoutingCounts
 from loadproof.simulation.profile_copies import copies_of
-from loadproof.simulation.profile_traffic import MONDAY, Traffic, request_tokens, traffic_of, until
+from loadproof.simulation.profile_traffic import MONDAY, Traffic, traffic_of, until
 from loadproof.simulation.results import Latencies, Result, SimulatedRequest, SimulationSummary, summarise
 from loadproof.simulation.routing import Prefixes, Routing
 from loadproof.simulation.windows import Window, Windows
@@ -104,9 +104,8 @@ def simulate_profile(
     traffic = traffic or traffic_of(profile, starts_at=starts_at, seed=seed)
     start_up = start_up or start_up_of(deployment)
     notes = _left_out(profile)
-    tokens = request_tokens(profile, traffic)
     first = components_of(profile)[0]
-    copies = copies_of(profile, first, deployment, tokens, start_up, starts_at, minutes, notes)
+    copies = copies_of(profile, first, deployment, traffic, start_up, starts_at, minutes, notes)
     windows = Windows(minutes * 60_000, min(MOST_WINDOWS, max(1, ceil(minutes))))
     limit_s = _limit_s(profile)
     routing, prefixes = traffic.routing or routing_of(profile), _prefixes(profile, traffic)

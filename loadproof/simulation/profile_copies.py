@@ -11,12 +11,14 @@ from typing import Final
 from loadproof.capacity import PlannedDeployment
 from loadproof.capacity.start_up import StartUp
 from loadproof.capacity.targets import as_number, resolved_scaling
+from loadproof.capacity.workload import keeps_prompts
 from loadproof.profiles.schema import Component, Profile, ScheduledScaling
 from loadproof.profiles.schema import SimpleScaling as SimplePolicy
 from loadproof.profiles.schema import StepScaling as StepPolicy
 from loadproof.profiles.schema import TargetTracking as TrackingPolicy
 from loadproof.simulation.closed_loop import fresh_copies
 from loadproof.simulation.elastic import ElasticCopies, Machines
+from loadproof.simulation.profile_traffic import Traffic, request_tokens
 from loadproof.simulation.scaling import Autoscaler, BoundsChange, Metric, Policy, StepScaling, TargetTracking, WakeUp
 from loadproof.simulation.schedules import changes_of
 from loadproof.simulation.scheduling import Scheduler
@@ -33,7 +35,7 @@ def copies_of(
     profile: Profile,
     component: Component,
     deployment: PlannedDeployment,
-    request_tokens: float,
+    traffic: Traffic,
     start_up: StartUp,
     starts_at: datetime,
     minutes: float,
@@ -61,12 +63,13 @@ def copies_of(
         max_copies=most if scaling else fewest,
         schedule=sorted(schedule, key=lambda change: change.at_ms),
     )
-    shared = profile.workload.shared_prefix_tokens
-    cached = shared if getattr(component.container.settings, "enable_prefix_caching", None) is True else 0
+
+    shared = traffic.shared_prefix_tokens if keeps_prompts(component.container) else 0
+    tokens = request_tokens(profile, traffic)
 
     def make_copy() -> Scheduler:
         one = replace(deployment, copies=1)
-        return fresh_copies(one, shared_prefix_tokens=cached, request_tokens=request_tokens)[0]
+        return fresh_copies(one, shared_prefix_tokens=shared, request_tokens=tokens)[0]
 
     per_instance = 1 if plain else deployment.copies_per_instance
     return ElasticCopies(

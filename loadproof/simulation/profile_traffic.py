@@ -34,7 +34,7 @@ _OPEN: Final[dict[str, Process]] = {"constant": "constant", "poisson": "poisson"
 class Traffic:
     """What is sent: when, of which sizes, and in words. `block_tokens`: of the blocks that sizes name, 0 without.
 
-    `routing` stands in for the profile's own.
+    `routing` stands in for the profile's own. `shared_prefix_tokens` begin every prompt, where no blocks tell it.
     """
 
     load: ClosedLoop | OpenLoop
@@ -42,6 +42,7 @@ class Traffic:
     words: str
     block_tokens: int = 0
     routing: Routing | None = None
+    shared_prefix_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ def traffic_of(
     other = other or OtherLoad()
     arrivals, mixture = profile.workload.arrivals, planned_mixture_of(profile)
     block_tokens = 0 if mixture.single else BLOCK_TOKENS
+    shared = profile.workload.shared_prefix_tokens
     sizes = request_sizes(mixture, seed, block_tokens)
     if other.concurrency is not None and other.requests_per_s is not None:
         raise InputError("expected a concurrency or a rate, found both; leave one out")
@@ -76,9 +78,9 @@ def traffic_of(
         if replace(other, concurrency=None) != OtherLoad():
             raise InputError("arrivals and ramps need a rate, and the load is a number in flight; give a rate")
         clients = other.concurrency or profile.objectives.at_concurrency
-        return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight", block_tokens)
+        return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight", block_tokens, None, shared)
     times, words = _open(profile, other, mixture.requests, starts_at, seed)
-    return Traffic(OpenLoop(times), sizes, words, block_tokens)
+    return Traffic(OpenLoop(times), sizes, words, block_tokens, None, shared)
 
 
 def _open(

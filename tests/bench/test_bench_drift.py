@@ -137,6 +137,15 @@ def test_conversations_as_proven_are_no_alarm(proven: Profile) -> None:
     assert by_name(found)["sessions/s"].proven == pytest.approx(0.01 / 6)
 
 
+def test_prompts_that_tell_no_turn_are_not_held_against_what_a_turn_brings(proven: Profile) -> None:
+    """The last of six turns is too long for a log to keep its text: what is new in its prompt is not known."""
+    traffic = recorded(7, 4, turns=6)
+    for place, turn in enumerate(traffic.turns):
+        if turn == 6:
+            traffic.turns[place], traffic.new_tokens[place] = 0, traffic.input_tokens[place] + 4000
+    assert moved(drift_of(changed(proven, **TURNS), traffic)[0]) == []
+
+
 def test_twice_the_turns_are_seen(proven: Profile) -> None:
     """Half as many conversations of twelve turns: as many requests, as long as they were."""
     found = by_name(drift_of(changed(proven, **TURNS), recorded(3, 4, turns=12))[0])

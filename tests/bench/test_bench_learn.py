@@ -29,6 +29,15 @@ STREAM = 'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": 
 STREAM += '"completion_tokens": 9}}\n\ndata: [DONE]\n\n'
 CONVERSE = {"output": {"message": {"content": [{"text": SECRET}]}}, "usage": {"inputTokens": 12, "outputTokens": 34}}
 
+CACHED = {"inputTokens": 10, "outputTokens": 4, "cacheReadInputTokens": 1000, "cacheWriteInputTokens": 50}
+CLAUDE = [
+    {"type": "message_start", "message": {"usage": {"input_tokens": 25, "cache_read_input_tokens": 1000}}},
+    {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "hi"}},
+    {"type": "message_delta", "usage": {"output_tokens": 15}},
+]
+
+FULL = {"inputs": "x" * 40, "parameters": {"return_full_text": True}}  # TGI's answer then begins with the prompt
+
 # Calls of a tool, 20 characters each: OpenAI's, whole and streamed, and Converse's.
 CALL = {"id": "1", "type": "function", "function": {"name": "find", "arguments": '{"query": "a b"}'}}
 CALLED = [
@@ -44,11 +53,17 @@ USED = {"toolUseId": "1", "name": "find", "input": {"query": "a  b"}}
         (CHAT, '{"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5}}', (20, 5), 0),
         (CHAT, STREAM, (31, 9), 0),
         (CHAT, json.dumps(CONVERSE), (12, 34), 0),
+        (CHAT, json.dumps(CONVERSE | {"usage": CACHED}), (1060, 4), 0),
+        (CHAT, "".join(f"event: x\ndata: {json.dumps(one)}\n\n" for one in CLAUDE), (1025, 15), 0),
         (CHAT, json.dumps({"choices": [{"message": {"content": None, "tool_calls": [CALL]}}]}), (4, 5), 1),
         (CHAT, "".join(f"data: {json.dumps(one)}\n\n" for one in CALLED), (4, 5), 1),
         (CHAT, json.dumps({"choices": [{"message": {"content": None, "reasoning_content": "r" * 80}}]}), (4, 20), 1),
         (CHAT, '{"choices": [{"delta": {"reasoning": "rrrr", "reasoning_content": "rrrr"}}]}', (4, 1), 1),
         (CHAT, json.dumps({"output": {"message": {"content": [{"toolUse": USED}]}}}), (4, 5), 1),
+        (CHAT, '{"error": null, "choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5}}', (20, 5), 0),
+        (FULL, json.dumps([{"generated_text": "x" * 40 + "y" * 20}]), (10, 5), 1),
+        ({"inputs": "x" * 40}, 'data:{"token": {"text": "a\u2028b\x85"}}\r\n\r\ndata:{"token": {}}\r\n', (10, 2), 1),
+        ({"prompt": [5, 6, 7]}, '{"choices": [{"text": "abcd"}]}', (3, 1), 1),
         ({"inputs": "x" * 40}, '[{"generated_text": "y", "details": {"generated_tokens": 7}}]', (10, 7), 1),
         ({"inputs": "x" * 40}, '{"token": {"id": 1}}\n{"token": {"id": 2}}\n{"token": {"id": 3}}\n', (10, 3), 1),
     ],
@@ -73,6 +88,57 @@ def test_bedrocks_logs_say_their_counts(tmp_path: Path) -> None:
     found = read_recorded([str(tmp_path)])
     assert (list(found.at_s), list(found.input_tokens), list(found.output_tokens)) == ([0, 4], [100, 100], [8, 8])
     assert found.failed == 1
+
+
+def test_what_a_cache_had_of_a_prompt_is_part_of_it(tmp_path: Path) -> None:
+    """Bedrock counts it apart: 5 new tokens, 1,000 read from the cache and 200 written to it are a prompt of 1,205."""
+    row = {"schemaType": "ModelInvocationLog", "timestamp": "2026-01-05T08:00:00Z", "output": {"outputTokenCount": 8}}
+    cached = {"inputTokenCount": 5, "cacheReadInputTokenCount": 1000, "cacheWriteInputTokenCount": 200}
+    rows = [row | {"input": one} for one in (cached, {"inputTokenCount": 0, "cacheReadInputTokenCount": 70})]
+    (tmp_path / "log.json").write_text("\n".join(map(json.dumps, rows)))
+    assert list(read_recorded([str(tmp_path)]).input_tokens) == [1205, 70]
+
+
+def test_a_capture_may_begin_with_a_mark(tmp_path: Path) -> None:
+    """Of its encoding, as some tools write it; lines end in two characters."""
+    text = "".join(capture(at, CHAT, STREAM) for at in (0, 4)).replace("\n", "\r\n")
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert list(read_recorded([str(tmp_path)]).input_tokens) == [31, 31]
+
+
+def logged(second: int, model: str = "m", **prompt: object) -> str:
+    """A line of Bedrock's log, with an answer of 8 tokens."""
+    row = {"schemaType": "ModelInvocationLog", "timestamp": f"2026-01-05T08:00:{second:02d}Z", "modelId": model}
+    return json.dumps(row | {"input": prompt, "output": {"outputTokenCount": 8}}) + "\n"
+
+
+def test_a_bucket_of_bedrocks_logs_has_texts_of_its_own_beside_them(tmp_path: Path) -> None:
+    """Those over 100 KB, below `data` of their hour: no log, not opened, and no reason to refuse the log."""
+    hour = tmp_path / "AWSLogs/1/BedrockModelInvocationLogs/us-east-1/2026/01/05/08"
+    (hour / "data").mkdir(parents=True)
+    (hour / "log.json.gz").write_bytes(gzip.compress((logged(0, inputTokenCount=5) * 2).encode()))
+    (hour / "data/r_input.json.gz").write_bytes(gzip.compress(json.dumps(CHAT).encode()))
+    found = read_recorded([str(tmp_path)])
+    assert (len(found), found.notes) == (2, ["1 objects of prompts and answers beside Bedrock's log are not opened"])
+
+
+def test_models_that_one_log_mixes_are_said(tmp_path: Path) -> None:
+    """A log is of an account, not of a model."""
+    (tmp_path / "log.json").write_text("".join(logged(at, "ab"[at % 3 == 0], inputTokenCount=5) for at in range(3)))
+    assert read_recorded([str(tmp_path)]).notes == [
+        "requests of 2 models are learned as one: a (2), b (1); keep one's lines alone"
+    ]
+
+
+def test_a_prompt_that_tells_no_turn_is_none_that_a_turn_brings(tmp_path: Path) -> None:
+    """Bedrock leaves texts over 100 KB out of its log: such a prompt of 50,000 tokens has most of them from before."""
+    rows = [logged(at, inputTokenCount=30, inputBodyJson=CHAT) for at in range(10)]
+    asked = {"role": "assistant", "content": SECRET}
+    again = {"messages": [*CHAT["messages"], asked, *CHAT["messages"]]}  # three as long as each other: 30 of 90 are new
+    rows += [logged(at, inputTokenCount=90, inputBodyJson=again) for at in range(10, 20)]
+    (tmp_path / "log.json").write_text("".join([*rows, logged(20, inputTokenCount=50_000)]))
+    learned = fit(read_recorded([str(tmp_path)]))
+    assert (learned.turns, learned.input_tokens.min, learned.input_tokens.max) == (2, 30, 30)
 
 
 def test_every_bad_line_has_its_place_and_quotes_nothing(tmp_path: Path) -> None:
@@ -126,6 +192,46 @@ def test_a_request_without_an_answer_is_left_out_and_counted(tmp_path: Path) -> 
     assert (len(found), found.failed) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        (CHAT, '{"object": "error", "message": "too long", "type": "BadRequestError", "code": 400}'),
+        (CHAT, '{"code": 424, "message": "prediction failure"}'),
+        (CHAT, '{"token": {"text": ""}, "generated_text": "", "details": {"finish_reason": "error"}}'),
+        (CHAT, '{"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 5, "completion_tokens": 0}}'),
+        (CHAT, '{"choices": [{"message": {"content": null}}]}'),
+        ({"inputs": ""}, '[{"generated_text": "yyyy"}]'),
+        ({"inputs": "xxxx"}, '[{"generated_text": ""}]'),
+        ({"input": "xxxx"}, '{"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 2, "total_tokens": 2}}'),
+    ],
+)
+def test_errors_and_what_is_empty_are_no_sample_and_no_bad_line(tmp_path: Path, prompt: object, answer: str) -> None:
+    """vLLM's and LMI's errors, which have no `error`; answers and prompts of nothing; an embedding."""
+    usage = '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}'
+    good = [capture(at, CHAT, usage) for at in (0, 3)]
+    (tmp_path / "a.jsonl").write_text(good[0] + capture(1, prompt, answer) + good[1])
+    found = read_recorded([str(tmp_path)])
+    assert (list(found.output_tokens), found.failed) == ([5, 5], 1)
+
+
+def test_a_count_that_nothing_holds_is_a_bad_line(tmp_path: Path) -> None:
+    """More tokens than any model takes, or a number of this machine has room for."""
+    for count in (10_000_001, 2**63 - 1):
+        usage = f'{{"usage": {{"prompt_tokens": 2, "completion_tokens": {count}}}}}'
+        (tmp_path / "a.jsonl").write_text(capture(0, CHAT, usage))
+        with pytest.raises(InputError, match=r"a\.jsonl:1: a request of more than 10,000,000 tokens$"):
+            read_recorded([str(tmp_path)])
+
+
+def test_an_embedding_in_bedrocks_log_is_left_out(tmp_path: Path) -> None:
+    """Its prompt has tokens, its answer has none."""
+    row = {"schemaType": "ModelInvocationLog", "timestamp": "2026-01-05T08:00:00Z", "input": {"inputTokenCount": 5}}
+    rows = [row | {"output": {"outputTokenCount": 8}}] * 2 + [row | {"output": {"outputBodyJson": {"embedding": []}}}]
+    (tmp_path / "log.json").write_text("\n".join(map(json.dumps, rows)))
+    found = read_recorded([str(tmp_path)])
+    assert (len(found), found.failed) == (2, 1)
+
+
 def conversation(second: int, turn: int, system: str = "be brief") -> str:
     """Turn k of a conversation: ten characters a message, a system prompt of eight."""
     messages = [{"role": "system", "content": system}]
@@ -152,6 +258,24 @@ def test_turns_and_the_system_prompt_are_learned(tmp_path: Path) -> None:
     )
 
 
+def test_pictures_are_no_part_of_a_system_prompt(tmp_path: Path) -> None:
+    """400 characters each of system prompt, first and second question are 100 tokens each, the picture 2,000."""
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{SECRET}"}}
+    first = [
+        {"role": "system", "content": "s" * 400},
+        {"role": "user", "content": [{"type": "text", "text": "q" * 400}, picture]},
+    ]
+    answer, again = {"role": "assistant", "content": "a" * 40}, {"role": "user", "content": "r" * 400}
+    shown = {"role": "user", "content": [{"type": "text", "text": "r" * 400}, picture]}
+    asked = {2200: first, 2310: [*first, answer, again], 4310: [*first, answer, shown]}
+    usage = '{{"usage": {{"prompt_tokens": {}, "completion_tokens": 10}}}}'
+    rows = [capture(at, {"messages": one}, usage.format(count)) for at, (count, one) in enumerate(asked.items())]
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    found = read_recorded([str(tmp_path)])
+    assert list(found.prefixes.values()) == [[3, 300]]
+    assert list(found.new_tokens) == [2200, 100, 100 + 2000]
+
+
 def test_another_system_prompt_for_each_is_not_shared(tmp_path: Path) -> None:
     """Eight of one length and eight contents."""
     (tmp_path / "a.jsonl").write_text("".join(conversation(at, 1, f"be br{at:03d}") for at in range(8)))
@@ -175,6 +299,23 @@ def test_a_file_that_is_neither_capture_nor_trace_is_not_quoted(tmp_path: Path) 
         read_recorded([str(tmp_path / "d.csv")])
     assert str(raised.value).startswith(f"{tmp_path / 'd.csv'}:3: ")
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("a.json", f'{{"block_size": 64, "requests": [{{"t": "{SECRET}:5: x", "in": 1, "out": 2}}]}}', ": request 1"),
+        ("a.csv", f'"what\n{SECRET}:7: yes",b\n1,2\n', ":1"),
+        ("a.csv", f"TIMESTAMP,ContextTokens,GeneratedTokens\n{SECRET}:3: x,1,2\n", ":2"),
+    ],
+)
+def test_what_looks_like_a_place_is_not_quoted_either(tmp_path: Path, name: str, text: str, place: str) -> None:
+    """A time, a column's name of two lines: both read as `SECRET:5: `."""
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(InputError) as raised:
+        read_recorded([str(file)])
+    assert str(raised.value) == f"{file}{place}: neither a data capture, an invocation log nor a row of a trace"
 
 
 @pytest.fixture

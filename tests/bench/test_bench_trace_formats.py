@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import OrderedDict
 from pathlib import Path
@@ -34,6 +35,12 @@ Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
 5,ChatGPT,472,18,490,Conversation log
 20,ChatGPT,0,0,0,Conversation log
 45,GPT-4,1087,230,1317,Conversation log
+"""
+LITELLM = """\
+request_id,call_type,startTime,endTime,model,prompt_tokens,completion_tokens,total_tokens,status
+b,acompletion,2026-01-05 10:00:02.5,2026-01-05 10:00:03,gpt,40,7,47,success
+c,acompletion,2026-01-05 10:00:03,2026-01-05 10:00:04,gpt,0,0,0,failure
+a,acompletion,2026-01-05 10:00:00,2026-01-05 10:00:09,gpt,12,3,15,success
 """
 SDK_SPANS = "\n".join(
     json.dumps(span)
@@ -74,6 +81,7 @@ CASES = {
     "azure-2023.csv": (AZURE_2023, [(0, 4808, 10), (0.5, 3180, 8)]),
     "azure-2024.csv": (AZURE_2024, [(0, 2162, 5), (1, 2399, 6)]),
     "burstgpt.csv": (BURST, [(0, 472, 18), (40, 1087, 230)]),
+    "litellm.csv": (LITELLM, [(0, 12, 3), (2.5, 40, 7)]),
     "spans.jsonl": (SDK_SPANS, [(0, 12, 3), (1.25, 40, 7)]),
     "otlp.jsonl": (
         otlp((1_767_607_200_000_000_000, 9, 1), (1_767_607_202_500_000_000, 8, 2)),
@@ -95,6 +103,80 @@ def test_a_public_trace_is_read(tmp_path: Path, name: str) -> None:
     rows = read_trace(written(tmp_path, name, text))
     assert [(row.input_tokens, row.output_tokens) for row in rows] == [row[1:] for row in expected]
     assert [row.due_s for row in rows] == pytest.approx([row[0] for row in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_trace_may_be_gzipped_and_begin_with_a_mark(tmp_path: Path, name: str) -> None:
+    """As archives and spreadsheets write them, lines ending in two characters."""
+    text = CASES[name][0]
+    plain, packed = written(tmp_path, name, text), tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()))
+    assert trace_of(packed) == trace_of(plain)
+
+
+def span(second: int, **attributes: object) -> str:
+    """A line of an SDK; `__` stands for a dot."""
+    named = {name.replace("__", "."): value for name, value in attributes.items()}
+    return json.dumps({"start_time": f"2026-01-05T10:00:{second:02d}Z", "attributes": named}) + "\n"
+
+
+def test_spans_of_older_conventions_are_requests_too(tmp_path: Path) -> None:
+    """What counts tokens had other names until version 1.26, and has others in OpenLLMetry and OpenInference."""
+    lines = [
+        span(0, gen_ai__usage__prompt_tokens=10, gen_ai__usage__completion_tokens=1),
+        span(1, gen_ai__usage__input_tokens=20, gen_ai__usage__output_tokens=2),
+        span(2, llm__usage__prompt_tokens=30, llm__usage__completion_tokens=3),
+        span(3, llm__token_count__prompt=40, llm__token_count__completion=4),
+    ]
+    rows = read_trace(written(tmp_path, "s.jsonl", "".join(lines)))
+    assert [(row.due_s, row.input_tokens, row.output_tokens) for row in rows] == [
+        (0, 10, 1), (1, 20, 2), (2, 30, 3), (3, 40, 4),
+    ]  # fmt: skip
+
+
+def test_spans_that_ask_no_model_for_an_answer_are_left_out(tmp_path: Path) -> None:
+    """An agent's tokens are the sum of its requests'; an embedding has no answer; a request that failed counts none."""
+    used = {"gen_ai__usage__input_tokens": 20, "gen_ai__usage__output_tokens": 2}
+    lines = [
+        span(0, gen_ai__operation__name="chat", gen_ai__conversation__id="c1", **used),
+        span(0, gen_ai__operation__name="invoke_agent", gen_ai__usage__input_tokens=40, gen_ai__usage__output_tokens=4),
+        span(1, gen_ai__operation__name="embeddings", gen_ai__usage__input_tokens=9),
+        span(2, gen_ai__operation__name="chat", gen_ai__usage__input_tokens=20, error__type="timeout"),
+        span(3, gen_ai__operation__name="chat", **used),
+    ]
+    path = written(tmp_path, "s.jsonl", "".join(lines))
+    trace = trace_of(path)
+    assert [(row.due_s, row.input_tokens, row.output_tokens) for row in trace.rows] == [(0, 20, 2), (3, 20, 2)]
+    assert trace_notes(path, trace, blocks_used=True)[:2] == [
+        "s.jsonl: 1 rows without tokens are left out: requests that failed",
+        "s.jsonl: the conversations that 1 rows name are not used",
+    ]
+
+
+@pytest.mark.parametrize("name", ["otlp.json", "mooncake.json"])
+def test_lines_may_be_called_json(tmp_path: Path, name: str) -> None:
+    """As the collector's examples name what its file exporter writes."""
+    text, expected = CASES[f"{name}l"]
+    rows = read_trace(written(tmp_path, name, text))
+    assert [(row.input_tokens, row.output_tokens) for row in rows] == [row[1:] for row in expected]
+
+
+def test_a_span_a_line_may_list_its_attributes(tmp_path: Path) -> None:
+    """OTLP's span by itself."""
+    whole = json.loads(otlp((1_767_607_200_000_000_000, 9, 1)))
+    line = json.dumps(whole["resourceSpans"][0]["scopeSpans"][0]["spans"][0])
+    assert read_trace(written(tmp_path, "o.jsonl", line))[0].input_tokens == 9
+
+
+def test_burstgpts_second_release_names_conversations(tmp_path: Path) -> None:
+    """Its column is not used, which is said."""
+    text = BURST.replace("Timestamp,", "Timestamp,Session ID,Elapsed time,")
+    rows = ["5,a,1.5,ChatGPT,472,18,490,Conversation log", "6,,1.5,ChatGPT,472,18,490,API log"]
+    path = written(tmp_path, "b.csv", "\n".join([text.splitlines()[0], *rows]))
+    assert trace_notes(path, trace_of(path), blocks_used=True) == [
+        "b.csv: the conversations that 1 rows name are not used",
+        "b.csv: BurstGPT traces tell no prefixes: each prompt is by itself, and no cache finds any of it",
+    ]
 
 
 def test_blocks_are_kept(tmp_path: Path) -> None:
@@ -167,6 +249,14 @@ def test_a_trace_is_played_twice_as_fast(tmp_path: Path) -> None:
             MOONCAKE.replace("[46, 47, 49]", "[46]"),
             ":2: hash_ids: 1 ids, but 1,100 tokens are 3 blocks of 512; expected an id of each, or none of the field",
         ),
+        (
+            "a.jsonl",  # Bailian's of the same fields: seconds, and blocks of 16
+            json.dumps({"timestamp": 61.1, "input_length": 521, "output_length": 9, "hash_ids": [*range(33)]}),
+            ":1: hash_ids: 33 ids, but 521 tokens are 2 blocks of 512; expected an id of each",
+        ),
+        ("a.jsonl", MOONCAKE.replace("[46, 47, 49]", "[46, 47, true]"), ":2: hash_ids '[46, 47, True]': expected a li"),
+        ("a.csv", AZURE_2023.replace("3180", "3,180"), ":3: more values than columns: ['8']; quote what has a comma"),
+        ("a.jsonl", otlp((1, 9, 1)).replace('"1"', '"soon"', 1), ":1: start_time 'soon': expected a date, or nanosec"),
         ("a.jsonl", MOONCAKE.replace("1100", "true"), ":2: input_length True: expected a whole number from 1"),
         ("a.jsonl", SDK_SPANS.replace("2026-01-05T10:00:01.250000Z", "1e999"), ":3: start_time '1e999': expected a da"),
     ],
@@ -241,6 +331,15 @@ def test_agents_conversations_are_read_with_their_blocks_and_sub_agents(tmp_path
     assert shared[-1].due_s == 3
 
 
+def test_conversations_may_be_lines_of_one_file(tmp_path: Path) -> None:
+    """As data sets hold them; what is wrong with one has its line."""
+    path = written(tmp_path, "traces.jsonl", f"{json.dumps(AGENT)}\n{json.dumps(AGENT)}\n")
+    assert read_trace(path) == read_trace(agents(tmp_path, {}, {}))
+    path.write_text(f"{json.dumps(AGENT)}\n{json.dumps(AGENT | {'block_size': 0})}\n")
+    with pytest.raises(InputError, match=r"traces\.jsonl:2: block_size 0: expected"):
+        read_trace(path)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -294,6 +393,8 @@ def test_a_client_of_servegen_sends_what_its_windows_say(tmp_path: Path) -> None
             {"0": {"input_tokens": "__import__('os')", "output_tokens": "{1: 1}"}},
             "'0': input_tokens: expected",
         ),
+        (WINDOWS, {"0": {"input_tokens": "{1e999: 1}", "output_tokens": "{1: 1}"}}, "'0': input_tokens: expected"),
+        (WINDOWS, {"0": {"input_tokens": "{7: 0.0}", "output_tokens": "{1: 1}"}}, "a share below 0, or none above it"),
     ],
 )
 def test_what_is_wrong_with_a_client_has_its_place(tmp_path: Path, windows: str, counts: object, told: str) -> None:

@@ -60,6 +60,14 @@ def test_a_shared_prefix_is_shared_and_nothing_more() -> None:
     assert agreeing == 10
 
 
+def test_a_traces_prompts_share_no_prefix() -> None:
+    """As is said where one is played: eight tokens recorded, and no two prompts with the same first words."""
+    run = prompts(shared_prefix_tokens=10)
+    first, second = (run.planned(number, (8, 2)) for number in range(2))
+    assert (first.input_tokens, first.output_tokens) == (8, 2)
+    assert first.text.split()[:4] != second.text.split()[:4]
+
+
 @given(st.sampled_from(["normal", "lognormal", "uniform"]), st.integers(0, 500))
 def test_drawn_counts_stay_inside_their_bounds(distribution: str, number: int) -> None:
     """A normal with a spread as large as its mean is cut to [5, 40], never below 1."""

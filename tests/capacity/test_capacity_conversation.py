@@ -13,6 +13,7 @@ from loadproof.capacity.workload import mean_of, planned_deployment, planned_wor
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
+from loadproof.simulation import OpenLoop, Traffic
 from loadproof.simulation.profile import simulate_profile
 from loadproof.simulation.sessions import Session
 from loadproof.simulation.sizes import request_sizes
@@ -144,3 +145,34 @@ def test_sessions_that_pause_send_as_often_as_little_says(tmp_path: Path, sessio
     assert level is not None
     takes_s = 6 * level.e2e_ms / 1000 + 5 * 20
     assert level.output_tokens_per_s == pytest.approx(sessions * 6 * 256 / takes_s)
+
+
+@pytest.mark.parametrize(
+    ("caching", "cached", "said"),
+    [
+        ("", 2048, "found in the prefix cache"),  # vLLM's own default
+        (", enable_prefix_caching: false", 0, "computed for each: the server keeps no prompts"),
+    ],
+)
+def test_a_shared_prefix_is_found_as_the_server_has_it(tmp_path: Path, caching: str, cached: int, said: str) -> None:
+    """By plan and twin alike, of single requests as of conversations: 1,024 of 3,072 tokens are left to compute."""
+    file = file_of(tmp_path)
+    text = file.read_text().replace(", enable_prefix_caching: true", caching).replace("turns: 6", "SHARED")
+    file.write_text(text.replace("SHARED", "shared_prefix_tokens: 2048"))
+    profile = load_profile(file)
+    plan = make_plan(profile)
+    assert plan.workload.cached_tokens == cached
+    assert f"2,048 tokens of each prompt are planned as {said}" in plan.notes
+    file.write_text(text.replace(", SHARED", ""))
+    alone = simulate_profile(load_profile(file), minutes=5).summary.ttft.percentile_ms(50)
+    shared = simulate_profile(profile, minutes=5).summary.ttft.percentile_ms(50)
+    assert alone is not None
+    assert shared is not None
+    assert (shared < 0.6 * alone) == bool(cached)
+    # What was recorded begins as it says, and not as the profile's own prompts do.
+    recorded = Traffic(OpenLoop([10_000.0 * at for at in range(20)]), [(3072, 8)] * 20, "recorded")
+    own, another = (
+        simulate_profile(one, minutes=5, traffic=recorded).summary.ttft.percentile_ms(50)
+        for one in (profile, load_profile(file))
+    )
+    assert own == another

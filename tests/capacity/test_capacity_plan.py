@@ -173,6 +173,26 @@ def test_grades_say_what_was_calibrated(changes: dict[str, Any], grade: str) -> 
     assert planned(**changes).grade == grade
 
 
+TRACE = {"process": "trace", "trace": "day.csv"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "unread"),
+    [
+        ({"workload": {"arrivals": TRACE}}, "trace"),
+        ({"benchmark": {"phases": (TRACE,)}}, "trace"),
+        ({"workload": {"dataset": "day.jsonl"}}, "dataset"),
+    ],
+)
+def test_requests_of_a_file_that_is_not_read_cost_a_grade(changes: dict[str, Any], unread: str) -> None:
+    """Their lengths may be any: a plan of 256 tokens is none of prompts of 6,000."""
+    measured = {"endpoint": {"instance_type": "ml.g5.2xlarge"}, "container": {"version": "1.1.0"}}
+    plan = planned(**measured, **changes)
+    assert (planned(**measured).grade, plan.grade) == ("A", "B")
+    assert plan.confidence.meaning.endswith(f"never with requests of a {unread}, which was not read")
+    assert [note for note in plan.notes if note.startswith(f"the {unread} is not read: ")]
+
+
 def test_worse_grades_have_wider_ranges() -> None:
     """A prediction nobody calibrated is not shown as narrow as one that was."""
     changes = [

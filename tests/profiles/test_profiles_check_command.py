@@ -51,6 +51,25 @@ def test_a_bad_profile_exits_2_with_one_line_a_problem_and_a_summary() -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_what_a_trace_asks_of_its_server_is_checked(tmp_path: Path) -> None:
+    """Two of three requests are longer than the server's 4,096 tokens; then a file that no benchmark could read."""
+    trace = tmp_path / "day.csv"
+    trace.write_text("timestamp_s,input_tokens,output_tokens\n0,100,10\n2.5,4000,97\n3,5000,1\n")
+    (tmp_path / "chat.yaml").write_text(f"{CHAT}  arrivals: {{process: trace, trace: day.csv}}\n")
+    done = run("check", "chat.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert (
+        "LP252 workload.arrivals.trace: 2 of 3 requests are longer than the server takes, the first at 2.5 s: 4,000 "
+        "prompt and 97 answer tokens, over 4,096 of both; leave them out of the file, or raise the limit"
+    ) in done.stdout
+    trace.write_text("timestamp_s,input_tokens,output_tokens\n0,100,10\n1,0,1\n2,-3,1\n")
+    done = run("check", "chat.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "day.csv:3: input_tokens '0': expected a whole number from 1, and 1 more; mend the file" in done.stdout
+    trace.write_text("timestamp_s,input_tokens,output_tokens\n0,100,10\n")
+    assert run("check", "chat.yaml", cwd=tmp_path).returncode == 0
+
+
 def test_warnings_exit_0() -> None:
     """A warning alone stops no pipeline."""
     done = run("check", "LP273.yaml", cwd=BAD)

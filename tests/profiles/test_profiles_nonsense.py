@@ -131,12 +131,15 @@ def test_levels_that_outlast_any_job(tmp_path: Path, duration_s: int, told: bool
     assert ("LP343" in codes(tmp_path, benchmark={"concurrency": [2, 4], "duration_s": duration_s})) is told
 
 
-@pytest.mark.parametrize(("turns", "told"), [(1, False), (2, True)])
-def test_turns_beside_a_trace(tmp_path: Path, turns: int, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [("turns", 1, False), ("turns", 2, True), ("shared_prefix_tokens", 0, False), ("shared_prefix_tokens", 8, True)],
+)
+def test_turns_and_prefixes_beside_a_trace(tmp_path: Path, name: str, value: int, told: bool) -> None:
     """They are the trace's, and those of the profile nobody sends."""
     (tmp_path / "trace.csv").write_text("timestamp_s,input_tokens,output_tokens\n0,10,10\n")
     arrivals = {"process": "trace", "trace": "trace.csv"}
-    assert ("LP254" in codes(tmp_path, workload__arrivals=arrivals, workload__turns=turns)) is told
+    assert ("LP254" in codes(tmp_path, **{"workload__arrivals": arrivals, f"workload__{name}": value})) is told
 
 
 @pytest.mark.parametrize(

@@ -10,26 +10,32 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 import orjson
 
+from loadproof.bench.workload.traces import MOST_TOKENS
 from loadproof.wire.documents import Document
 
 CHARACTERS_A_TOKEN: Final = 4
+# Of a prompt, of an answer, and of what is no part of the first: tokens read from a cache of prompts, or written to it.
 _COUNTS: Final = (
-    ("prompt_tokens", "completion_tokens"),
-    ("inputTokens", "outputTokens"),
-    ("input_tokens", "output_tokens"),
+    ("prompt_tokens", "completion_tokens", ()),
+    ("inputTokens", "outputTokens", ("cacheReadInputTokens", "cacheWriteInputTokens")),
+    ("input_tokens", "output_tokens", ("cache_read_input_tokens", "cache_creation_input_tokens")),
 )
+_LOGGED_APART: Final = ("cacheReadInputTokenCount", "cacheWriteInputTokenCount")
 _CARRIERS: Final = (  # of texts, in answers and messages
     *("content", "text", "generated_text", "message", "choices", "delta", "output"),
     *("contentBlockDelta", "contentBlockStart", "start", "content_block", "partial_json"),
     *("tool_calls", "function", "function_call", "toolUse", "toolResult"),
     *("reasoningContent", "reasoningText", "thinking"),
+)
+_MEDIA: Final = frozenset(
+    ("image_url", "image", "video_url", "video", "audio_url", "input_audio", "audio", "document", "source")
 )
 _TEXTS: Final = ("inputs", "prompt", "messages", "system")
 
@@ -39,7 +45,8 @@ class Request:
     """One recorded request. `estimated`: at least one of its lengths is reckoned from characters.
 
     `turn` counts from 1, and is 0 where a payload has no messages to tell it by; `new_tokens` of the prompt came since
-    the answer before. `prefix` is a keyed hash of the system prompt, of `prefix_tokens`; 0 without one.
+    the answer before. `prefix` is a keyed hash of the system prompt, of `prefix_tokens`; 0 without one. `model`: as a
+    log that holds several names it.
     """
 
     at_s: float
@@ -50,6 +57,7 @@ class Request:
     new_tokens: int = 0
     prefix: int = 0
     prefix_tokens: int = 0
+    model: str = ""
 
 
 def is_capture(line: object) -> bool:
@@ -83,30 +91,35 @@ def _logged(line: Document, key: bytes) -> Request | None:
     """Bedrock counts tokens itself, whether it keeps the texts or not."""
     at_s = _seconds(line.get("timestamp"), "timestamp")
     prompt, answer = _map(line.get("input")), _map(line.get("output"))
-    counts = prompt.get("inputTokenCount"), answer.get("outputTokenCount")
+    given, made = _count(prompt, "inputTokenCount", _LOGGED_APART), _count(answer, "outputTokenCount")
     if line.get("errorCode") or not answer:
         return None
-    if _whole(counts[0]) and _whole(counts[1]):
-        given, made = int(str(counts[0])), int(str(counts[1]))
-        if given < 1 or made < 1:
-            return None
-        beside = _Beside.of(_map(prompt.get("inputBodyJson")), given, key)
-        return Request(at_s, given, made, False, beside.turn, beside.new_tokens, beside.prefix, beside.prefix_tokens)
-    events = answer.get("outputBodyJson")
-    return _request(at_s, prompt.get("inputBodyJson"), events if isinstance(events, list) else [events], key)
+    body = answer.get("outputBodyJson")
+    events = body if isinstance(body, list) else [body]
+    read = _request(at_s, prompt.get("inputBodyJson"), events, key, (given, made))
+    return replace(read, model=str(line.get("modelId", ""))) if read else None
 
 
-def _request(at_s: float, prompt: object, events: list[object], key: bytes) -> Request | None:
+def _request(
+    at_s: float, prompt: object, events: list[object], key: bytes, logged: tuple[int | None, int | None] = (None, None)
+) -> Request | None:
+    """`logged`: tokens of prompt and answer as a log says them, beside what the answer says."""
     maps = [event for event in events if isinstance(event, dict)]
-    if not maps or any("error" in event for event in maps):
+    if (not maps and None in logged) or any(map(_is_error, maps)):
         return None
-    given, made = _counted(maps)
+    given, made = (said if of_log is None else of_log for of_log, said in zip(logged, _counted(maps), strict=True))
     sent = _map(prompt)
     reckoned_in = _tokens(sum(_characters(sent.get(name)) for name in _TEXTS))
-    reckoned_out = sum(1 for event in maps if "token" in event) or _tokens(sum(_characters(event) for event in maps))
+    repeated = _characters(sent.get("inputs")) if _map(sent.get("parameters")).get("return_full_text") is True else 0
+    characters = sum(map(_characters, maps)) - repeated
+    reckoned_out = sum(1 for event in maps if "token" in event) or _tokens(max(0, characters))
     input_tokens, output_tokens = given or reckoned_in, made or reckoned_out
     if input_tokens < 1 or output_tokens < 1:
-        raise ValueError("neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse")
+        if given is None and made is None and not any(name in event for event in maps for name in _CARRIERS):
+            raise ValueError("neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse")
+        return None  # an empty prompt, an empty answer, an embedding: no sample of what an answer takes
+    if max(input_tokens, output_tokens) > MOST_TOKENS:
+        raise ValueError(f"a request of more than {MOST_TOKENS:,} tokens")
     beside = _Beside.of(sent, input_tokens, key)
     return Request(
         at_s,
@@ -118,6 +131,13 @@ def _request(at_s: float, prompt: object, events: list[object], key: bytes) -> R
         beside.prefix,
         beside.prefix_tokens,
     )
+
+
+def _is_error(event: Document) -> bool:
+    """An `error` that says something (some write `null` beside answers), vLLM's and LMI's `message` of words alone, or
+    the end of LMI's stream."""
+    finished = _map(event.get("details")).get("finish_reason")
+    return bool(event.get("error")) or isinstance(event.get("message"), str) or finished == "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +158,29 @@ class _Beside:
         if not rows or not whole:
             return cls(0, tokens, 0, 0)
         answers = [at for at, row in enumerate(rows) if row.get("role") == "assistant"]
-        new = sum(_characters(row) for row in rows[answers[-1] + 1 :]) if answers else whole
+        since = rows[answers[-1] + 1 :] if answers else rows
+        # A picture has tokens and no characters: all pictures share what the texts leave, each as much as another.
+        pictures, a_character = sum(map(_pictures, rows)), tokens / whole
+        of_pictures = 0.0
+        if pictures:
+            a_character = min(a_character, 1 / CHARACTERS_A_TOKEN)
+            of_pictures = (tokens - whole * a_character) * sum(map(_pictures, since)) / pictures
+        new = sum(map(_characters, since)) * a_character + of_pictures if answers else tokens
         hashed = hashlib.blake2b(orjson.dumps(begins), key=key, digest_size=7).digest() if begins else b""
         return cls(
             turn=len(answers) + 1,
-            new_tokens=max(1, round(tokens * new / whole)),
+            new_tokens=max(1, round(new)),
             prefix=int.from_bytes(hashed, "big"),
-            prefix_tokens=round(tokens * _characters(begins) / whole) if begins else 0,
+            prefix_tokens=round(_characters(begins) * a_character) if begins else 0,
         )
+
+
+def _pictures(message: Document) -> int:
+    """Or sounds, films, documents: parts of a message that have no text of their own."""
+    parts = message.get("content")
+    return (
+        sum(isinstance(part, dict) and not _MEDIA.isdisjoint(part) for part in parts) if isinstance(parts, list) else 0
+    )
 
 
 def _counted(events: list[Document]) -> tuple[int | None, int | None]:
@@ -153,15 +188,22 @@ def _counted(events: list[Document]) -> tuple[int | None, int | None]:
     given: int | None = None
     made: int | None = None
     for event in events:
-        usage = _map(event.get("usage")) or _map(_map(event.get("metadata")).get("usage"))
+        holders = event, _map(event.get("metadata")), _map(event.get("message"))  # a stream's of Converse, of Claude
+        usage = next((found for one in holders if (found := _map(one.get("usage")))), {})
         details = _map(event.get("details"))
-        for prompt, answer in _COUNTS:
-            given = int(str(usage[prompt])) if _whole(usage.get(prompt)) else given
-            made = int(str(usage[answer])) if _whole(usage.get(answer)) else made
+        for prompt, answer, apart in _COUNTS:
+            given, made = _count(usage, prompt, apart, given), _count(usage, answer, (), made)
         prefill = details.get("prefill")
         given = len(prefill) if isinstance(prefill, list) and prefill else given
-        made = int(str(details["generated_tokens"])) if _whole(details.get("generated_tokens")) else made
+        made = _count(details, "generated_tokens", (), made)
     return given, made
+
+
+def _count(found: Document, name: str, apart: Sequence[str] = (), otherwise: int | None = None) -> int | None:
+    """Tokens under this name and those that are counted `apart`; `otherwise` where it is none."""
+    if not _whole(found.get(name)):
+        return otherwise
+    return sum(int(str(found[one])) for one in (name, *apart) if _whole(found.get(one)))
 
 
 def _payload(side: Document, name: str) -> str:
@@ -181,7 +223,7 @@ def _events(text: str) -> Iterator[object]:
     try:
         whole = orjson.loads(text)
     except orjson.JSONDecodeError:
-        for line in text.splitlines():
+        for line in text.split("\n"):  # other ends of a line that Unicode knows may stand in a text
             data = line.removeprefix("data:").strip()
             if data.startswith("{"):
                 yield _json(data)
@@ -200,8 +242,8 @@ def _characters(value: object) -> int:
     """Of all texts in what a payload carries, calls of tools and reasoning too; names of roles and types are none."""
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, list):
-        return sum(map(_characters, value))
+    if isinstance(value, list):  # a whole number is a token's id
+        return sum(CHARACTERS_A_TOKEN if isinstance(one, int) else _characters(one) for one in value)
     if not isinstance(value, dict):
         return 0
     reasoning = value.get("reasoning_content") or value.get("reasoning")  # vLLM writes it under both

@@ -9,7 +9,9 @@ from functools import partial
 from statistics import median
 from typing import Final
 
+from loadproof.bench.learn.fitting import spread_s
 from loadproof.bench.learn.reading import Recorded
+from loadproof.bench.workload.played import played
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, ProfileSimulation, Traffic, simulate_profile
@@ -55,18 +57,25 @@ def twins_of(proven: Profile, learned: Profile, recorded: Recorded, seed: int = 
     """The twin of each, for an hour, and longer where that has too few requests to tell a p95."""
     whole = recorded.at_s[-1] / 60 + 1e-3
     minutes = min(whole, max(LEAST_MINUTES, whole * ENOUGH / len(recorded)))
-    planned = planned_workload(learned)
-    kept = planned.kept_share(planned_deployment(learned), learned.objectives.at_concurrency)  # of a turn's history
-    columns = (recorded.input_tokens, recorded.output_tokens, recorded.new_tokens)
-    sizes = [(prompt, answer, int(kept * (prompt - new))) for prompt, answer, new in zip(*columns, strict=True)]
     starts_at = datetime.fromtimestamp(recorded.began_s, UTC) if recorded.dated else MONDAY
     play = partial(simulate_profile, minutes=minutes, starts_at=starts_at)
-    traffic = Traffic(OpenLoop([at_s * 1000 for at_s in recorded.at_s]), sizes, f"recorded, {len(recorded):,} requests")
     return Twins(
         play(proven, seed=seed),
-        None if recorded.share < 1 else play(learned, traffic=traffic, seed=seed),
+        None if recorded.share < 1 else play(learned, traffic=_traffic(learned, recorded, seed), seed=seed),
         [play(learned, seed=seed + draw) for draw in range(DRAWS if recorded.share == 1 else 1)],
     )
+
+
+def _traffic(learned: Profile, recorded: Recorded, seed: int) -> Traffic:
+    """A trace's own requests where it tells their blocks; else of each prompt's history what the plan keeps of one."""
+    words = f"recorded, {len(recorded):,} requests"
+    if recorded.rows:
+        return played(recorded.rows, words)
+    kept = planned_workload(learned).kept_share(planned_deployment(learned), learned.objectives.at_concurrency)
+    columns = (recorded.input_tokens, recorded.output_tokens, recorded.new_tokens)
+    sizes = [(prompt, answer, int(kept * (prompt - new))) for prompt, answer, new in zip(*columns, strict=True)]
+    times = OpenLoop((1000 * spread_s(recorded.at_s, seed)).tolist())
+    return Traffic(times, sizes, words, shared_prefix_tokens=learned.workload.shared_prefix_tokens)
 
 
 def closeness_of(recorded: ProfileSimulation, learned: Sequence[ProfileSimulation]) -> Sequence[Closeness]:

@@ -231,6 +231,9 @@ def _lengths(profile: Profile, mixture: Mixture, recorded: Recorded, notes: list
     """Prompts, answers, and both together; of prompts what a turn brings, where sessions and their turns are told."""
     drawn, times_s, columns = drawn_of(mixture, seed), _times_s(recorded), list[_Length]()
     only_new = mixture.longest > 1 and is_told(recorded)
+    # What tells no turn does not tell what a turn brings either.
+    tested = np.asarray(recorded.turns) > 0 if only_new else np.ones(len(recorded), dtype=bool)
+    times_s = times_s[tested]
     apart = mixture.longest == 1 or (only_new and is_uniform(mixture))
     if profile.workload.dataset is not None:
         notes.append("prompts are not tested: those that were proven are a dataset's, whose tokens nobody counted")
@@ -238,9 +241,9 @@ def _lengths(profile: Profile, mixture: Mixture, recorded: Recorded, notes: list
         notes.append("prompts are not tested: nobody knows how many tokens the model takes for a picture")
     else:
         own, found = (drawn.new, recorded.new_tokens) if only_new else (drawn.prompts, recorded.input_tokens)
-        columns.append(_Length("prompt tokens", own, np.asarray(found), 1 if apart else drawn.longest))
+        columns.append(_Length("prompt tokens", own, np.asarray(found)[tested], 1 if apart else drawn.longest))
     free = apart or is_uniform(mixture)  # answers have no history
-    answers = np.asarray(recorded.output_tokens)
+    answers = np.asarray(recorded.output_tokens)[tested]
     columns.append(_Length("answer tokens", drawn.answers, answers, 1 if free else drawn.longest))
     for one in columns:
         bet = Cells.of(one.proven, together=one.together).bet([one.found], times_s)

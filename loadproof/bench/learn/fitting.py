@@ -69,7 +69,10 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
     if recorded.at_s[-1] <= 0:
         raise InputError("every request came at one moment, which has no rate; give more of the traffic")
     turns, continues = turns_of(recorded.turns)
-    columns = recorded.new_tokens if turns > 1 else recorded.input_tokens, recorded.output_tokens
+    columns = np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens)
+    if turns > 1:  # what tells no turn does not tell what a turn brings either
+        told = np.asarray(recorded.turns) > 0
+        columns = np.asarray(recorded.new_tokens)[told], columns[1][told]
     prompts, answers = (fit_lengths(column) for column in columns)
     correlation = rank_correlation(*columns)
     paired = abs(correlation) >= APART
@@ -107,7 +110,9 @@ def rank_correlation(prompts: Sequence[int] | np.ndarray, answers: Sequence[int]
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def pairs_of(prompts: Sequence[int], answers: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def pairs_of(
+    prompts: Sequence[int] | np.ndarray, answers: Sequence[int] | np.ndarray
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Recorded pairs: of equal groups of the prompts' lengths, each at equal steps through its answers' lengths.
 
     Steps through the prompts alone take one answer by chance at each, so the answers' tail would be as chance has it.
@@ -159,7 +164,7 @@ def shared_prefix_of(recorded: Recorded) -> int:
     return round(tokens / count) if 2 * count >= max(recorded.read, len(recorded)) else 0
 
 
-def fit_lengths(counts: Sequence[int]) -> Lengths:
+def fit_lengths(counts: Sequence[int] | np.ndarray) -> Lengths:
     """A lognormal of the counts' mean and deviation where it lies within 5 points of them, else a sample of them."""
     values = np.sort(np.asarray(counts, dtype=float))
     mean, stddev = float(values.mean()), float(values.std())
@@ -175,14 +180,17 @@ def fit_lengths(counts: Sequence[int]) -> Lengths:
     return Lengths("empirical", *rounded, low, high, distance, sampled)
 
 
-def burstiness_of(times_s: Sequence[float] | np.ndarray, seed: int = 0, week: Sequence[float] = ()) -> float | None:
-    """1/CV² of the gaps, counted by the shape of a week if one is given.
-
-    Times of whole seconds are spread over their second: finer than that nothing is known.
-    """
+def spread_s(times_s: Sequence[float] | np.ndarray, seed: int = 0) -> np.ndarray:
+    """Times of whole seconds spread over their second, since finer than that nothing is known; others as they are."""
     times = np.asarray(times_s)
     if np.all(np.diff(times) == np.floor(np.diff(times))):
         times = np.sort(times + np.random.default_rng(seed).random(len(times)))
+    return times
+
+
+def burstiness_of(times_s: Sequence[float] | np.ndarray, seed: int = 0, week: Sequence[float] = ()) -> float | None:
+    """1/CV² of the gaps, counted by the shape of a week if one is given."""
+    times = spread_s(times_s, seed)
     if len(times) < 3:
         return None
     gaps = np.diff(shaped_s(times, week))

@@ -25,18 +25,31 @@ from loadproof.bench.learn.captures import Request, is_capture, request_of
 from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.trace_folders import is_trace_folder
-from loadproof.bench.workload.traces import MOST_PROBLEMS, trace_notes, trace_of
+from loadproof.bench.workload.trace_formats import TraceError
+from loadproof.bench.workload.traces import MOST_PROBLEMS, TraceRow, trace_notes, trace_of
 from loadproof.errors import CouldNotRunError, InputError
 
 _MOST_TURNS: Final = 65_535
 _MOST_PREFIXES: Final = 10_000  # system prompts that are told apart; who has more shares none
+_MOST_MODELS: Final = 100
 _TOLD_EVERY: Final = 20_000
 KEPT_EVERY: Final = 200_000
 MOST_HELD: Final = 2_000_000  # requests: 68 MB
 COLUMNS: Final = ("at_s", "input_tokens", "output_tokens", "new_tokens", "turns")
+_NUMBERS: Final = (
+    "captured",
+    "share",
+    "halved",
+    "read",
+    "estimated",
+    "failed",
+    "models",
+)  # beside columns and prefixes
 _STATE: Final = "state.json"
 _OWN: Final = re.compile(rf"{re.escape(_STATE)}(\.new)?|({'|'.join(COLUMNS)})\.\d+\.\d+")
-_PLACE: Final = re.compile(r"[^\n]*?:\d+:(?= )")
+
+
+_BODY: Final = re.compile(r"(^|/)\d\d/data/[^/]+$")  # of an hour of Bedrock's logs: prompts and answers over 100 KB
 
 
 @dataclass(slots=True)
@@ -47,7 +60,8 @@ class Recorded:
 
     `estimated` of them have lengths reckoned from characters. `captured`: by SageMaker, which may take a `share` only.
     `read` of them there were; so many times were they `halved`, which `share` knows.
-    `prefixes`: how often a system prompt was seen, and the tokens of all of these, by its keyed hash.
+    `prefixes`: how often a system prompt was seen, and the tokens of all of these, by its keyed hash. `models`: how
+    many requests each had, where a log names it.
     """
 
     began_s: float = 0.0
@@ -57,6 +71,7 @@ class Recorded:
     new_tokens: array[int] = field(default_factory=lambda: array("q"))
     turns: array[int] = field(default_factory=lambda: array("H"))
     prefixes: dict[int, list[int]] = field(default_factory=dict)
+    models: dict[str, int] = field(default_factory=dict)
     captured: bool = False
     dated: bool = True
     share: float = 1.0
@@ -65,6 +80,8 @@ class Recorded:
     estimated: int = 0
     failed: int = 0
     notes: list[str] = field(default_factory=list)
+    rows: Sequence[TraceRow] = ()
+    """of a trace that tells the blocks of its prompts"""
 
     def __len__(self) -> int:
         return len(self.at_s)
@@ -72,6 +89,8 @@ class Recorded:
     def add(self, request: Request) -> None:
         self.read += 1
         self.estimated += request.estimated
+        if request.model and (request.model in self.models or len(self.models) < _MOST_MODELS):
+            self.models[request.model] = self.models.get(request.model, 0) + 1
         if request.prefix and (request.prefix in self.prefixes or len(self.prefixes) < _MOST_PREFIXES):
             seen = self.prefixes.setdefault(request.prefix, [0, 0])
             seen[0] += 1
@@ -149,7 +168,7 @@ class Checkpoint:
             )
         found = fresh.found
         found.prefixes = {int(prefix): seen for prefix, seen in said["prefixes"].items()}
-        for name in ("captured", "share", "halved", "read", "estimated", "failed"):
+        for name in _NUMBERS:
             setattr(found, name, said[name])
         for name in COLUMNS:
             getattr(found, name).frombytes((folder / f"{name}.{said['file']}.{said['line']}").read_bytes())
@@ -176,9 +195,7 @@ class Checkpoint:
         for name in COLUMNS:
             (folder / f"{name}.{file}.{line}").write_bytes(getattr(self.found, name).tobytes())
         said = {"names": self.names, "key": self.key.hex(), "file": file, "line": line, "prefixes": self.found.prefixes}
-        said |= {
-            name: getattr(self.found, name) for name in ("captured", "share", "halved", "read", "estimated", "failed")
-        }
+        said |= {name: getattr(self.found, name) for name in _NUMBERS}
         fresh = folder / f"{_STATE}.new"
         fresh.write_text(json.dumps(said), encoding="utf-8")
         fresh.replace(folder / _STATE)
@@ -213,7 +230,7 @@ def read_recorded(
     that was killed goes on where it was; it is gone when all is read. Raises InputError with every bad line (up to 20),
     none of which is quoted, CouldNotRunError for what S3 refuses.
     """
-    problems = list[str]()
+    problems, bodies = list[str](), 0
     if len(sources) == 1 and is_trace_folder(Path(sources[0])):
         files = [File(sources[0], Path(sources[0]))]
     else:
@@ -226,6 +243,8 @@ def read_recorded(
             if holds or (holds is None and len(files) > 1):
                 before = sum(one.size for one in files[:place])
                 _read_captures(file, place, checkpoint, problems, partial(_tell, tell, found, before, total))
+            elif len(files) > 1 and _BODY.search(file.name):
+                bodies += 1
             elif len(files) > 1:
                 number = next((number for number, _ in lines_of(file)), 1)
                 problems.append(
@@ -243,6 +262,11 @@ def read_recorded(
         raise InputError(f"{', '.join(sources)}: {len(found)} answered requests; learning takes 2 at least")
     if found.halved:
         found.notes.append(f"{len(found):,} of {found.read:,} requests are held, drawn by chance, and stand for all")
+    if bodies:
+        found.notes.append(f"{bodies:,} objects of prompts and answers beside Bedrock's log are not opened")
+    if len(found.models) > 1:
+        each = ", ".join(f"{name} ({count:,})" for name, count in sorted(found.models.items(), key=lambda one: -one[1]))
+        found.notes.append(f"requests of {len(found.models)} models are learned as one: {each}; keep one's lines alone")
     checkpoint.over()
     return _by_time(found)
 
@@ -298,10 +322,10 @@ def _read_trace(file: File, found: Recorded) -> None:
         raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
     try:
         trace = trace_of(file.path)
-    except InputError as error:
-        places = [place[0] for line in str(error).splitlines() if (place := _PLACE.match(line))]
+    except TraceError as error:
+        places = [place for place in error.places if place != file.name]
         raise InputError(
-            "\n".join(f"{place} neither a data capture, an invocation log nor a row of a trace" for place in places)
+            "\n".join(f"{place}: neither a data capture, an invocation log nor a row of a trace" for place in places)
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
     found.dated = trace.began_s is not None
@@ -309,6 +333,7 @@ def _read_trace(file: File, found: Recorded) -> None:
     for row in trace.rows:
         at_s, (turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
         found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
+    found.rows = trace.rows if any(row.blocks for row in trace.rows) else ()
     found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
 
 

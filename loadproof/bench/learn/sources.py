@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ def files_of(source: str) -> Iterator[File]:
         files = [File(str(one), one, size=one.stat().st_size) for one in found]
     else:
         path = Path(source)
+        if not path.exists():
+            raise InputError(f"{source}: no such file or folder")
         files = [File(source, path, size=path.stat().st_size if path.is_file() else 0)]
     if not files:
         raise InputError(f"{source}: no file ending in {', '.join(CAPTURES)}")
@@ -72,7 +75,7 @@ def lines_of(file: File) -> Iterator[tuple[int, bytes]]:
                         f"{file.name}:{number}: longer than {MOST_LINE_BYTES // 2**20} MiB; one object a line"
                     )
                 if line.strip():
-                    yield number, line
+                    yield number, line.removeprefix(BOM_UTF8)
     except BotoCoreError as error:
         raise CouldNotRunError(f"{file.name}: S3 broke off: {error}") from None
     except (OSError, EOFError, zlib.error) as error:

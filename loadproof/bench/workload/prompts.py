@@ -87,9 +87,8 @@ class Prompts:
         if self._dataset is None:
             place = number if self._unique else number % REQUESTS_APART
             part = self.part(number)
-            text, input_tokens = self._texts.first(
-                place, drawn_input, unique=self._unique, shared=part.shared_prefix_tokens, of=part.name
-            )
+            shared = 0 if tokens else part.shared_prefix_tokens  # a trace's prompts are by themselves
+            text, input_tokens = self._texts.first(place, drawn_input, unique=self._unique, shared=shared, of=part.name)
             output_tokens = drawn_output
         else:
             turn = self._recorded(number)[0]

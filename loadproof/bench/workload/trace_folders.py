@@ -10,24 +10,27 @@ gaps, Gamma or Weibull with shape and scale), `chunk-N-dataset.json` the shares 
 from __future__ import annotations
 
 import ast
+import gzip
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 import orjson
 
-from loadproof.errors import InputError
+from loadproof.bench.workload.trace_formats import TraceError
 
 _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
 SERVEGEN: Final = "chunk-*-trace.csv"
 _BEGIN_BYTES: Final = 64 * 1024  # of a file: enough to see what it is
+_MOST_LINE_BYTES: Final = 64 * 2**20
 _LONGEST_WINDOW_S: Final = 600.0  # of a client's last one, which no other ends
 
 
@@ -43,8 +46,21 @@ class Recorded:
     block_tokens: int = 0
 
 
+def opened(path: Path) -> BinaryIO:
+    """Its bytes as they were before they were gzipped, if they were."""
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
 def is_folder_trace(path: Path) -> bool:
-    return path.is_dir() or path.suffix == ".json"
+    """A folder, or a file that is one conversation, or has one a line."""
+    if path.is_dir() or path.suffix not in (".json", ".jsonl"):
+        return path.is_dir()
+    try:
+        with path.open("rb") as file:
+            first = orjson.loads(file.readline(_MOST_LINE_BYTES))
+    except (OSError, orjson.JSONDecodeError):
+        return path.suffix == ".json"  # over several lines, if it is JSON
+    return isinstance(first, dict) and isinstance(first.get("requests"), list)
 
 
 def is_trace_folder(path: Path) -> bool:
@@ -60,25 +76,28 @@ def is_trace_folder(path: Path) -> bool:
         begin = opened.read(_BEGIN_BYTES)
     if b'"requests"' not in begin and b'"block_size"' not in begin:
         return False  # of any size: it is not read to find out
-    with suppress(InputError):
+    with suppress(TraceError):
         return isinstance(_json(first).get("requests"), list)
     return False
 
 
 def folder_rows(path: Path, most: int) -> list[Recorded]:
-    """By time, one more than `most` at most. Raises InputError with every problem (up to 20)."""
+    """By time, one more than `most` at most. Raises TraceError with every problem (up to 20)."""
     if path.is_dir() and any(path.glob(SERVEGEN)):
         return _drawn_from_clients(path, most)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
-        raise InputError(f"{path}: expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}")
-    problems, rows = list[str](), list[Recorded]()
-    for number, file in enumerate(files):
-        rows += _conversation(file, number, problems)
+        raise TraceError((str(path), f"expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}"))
+    problems, rows = list[tuple[str, str]](), list[Recorded]()
+    for number, (place, read) in enumerate(_conversations(files)):
+        if isinstance(read, TraceError):
+            problems += read.problems
+        else:
+            rows += _conversation(place, read, number, problems)
         if len(problems) >= _MOST_PROBLEMS:
             break
     if problems:
-        raise InputError("\n".join(problems[:_MOST_PROBLEMS]))
+        raise TraceError(*problems[:_MOST_PROBLEMS])
     rows.sort(key=lambda row: row.at_s)
     return rows[: most + 1]
 
@@ -86,26 +105,40 @@ def folder_rows(path: Path, most: int) -> list[Recorded]:
 # ---------------------------------------------------------------------------------------------------------- agents
 
 
-def _conversation(file: Path, number: int, problems: list[str]) -> Iterator[Recorded]:
-    try:
-        read = _json(file)
-    except InputError as error:
-        problems.append(str(error))
-        return
+def _conversations(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, object] | TraceError]]:
+    """(place, conversation) of files that hold one each, or one a line; what is wrong with one in its place."""
+    for file in files:
+        if file.suffix == ".json":
+            try:
+                yield str(file), _json(file)
+            except TraceError as error:
+                yield str(file), error
+            continue
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    yield f"{file}:{number}", _object(line, f"{file}:{number}")
+                except TraceError as error:
+                    yield f"{file}:{number}", error
+
+
+def _conversation(
+    file: str, read: Mapping[str, object], number: int, problems: list[tuple[str, str]]
+) -> Iterator[Recorded]:
     requests = read.get("requests")
     if not isinstance(requests, list):
-        problems.append(f"{file}: no list `requests`; expected an agent's conversation")
+        problems.append((file, "no list `requests`; expected an agent's conversation"))
         return
     size = read.get("block_size")
     if not _whole(size):
-        problems.append(f"{file}: block_size {size!r}: expected a whole number from 1")
+        problems.append((file, f"block_size {size!r}: expected a whole number from 1"))
         return
     first = 0 if read.get("hash_id_scope") == "global" else number * _IDS_APART
     for place, row in _requests(requests, f"{file}: request"):
         try:
             yield _request(row, first, number, int(str(size)))
         except ValueError as error:
-            problems.append(f"{place}: {error}")
+            problems.append((place, str(error)))
 
 
 def _requests(rows: list[object], place: str) -> Iterator[tuple[str, object]]:
@@ -169,15 +202,15 @@ def _gap_s(chance: Random, rate: float, pattern: str, shape: float) -> float:
 
 
 def _drawn_from_clients(folder: Path, most: int) -> list[Recorded]:
-    problems = list[str]()
+    problems = list[tuple[str, str]]()
     clients = [_client(file, problems) for file in sorted(folder.glob(SERVEGEN))]
     if problems:
-        raise InputError("\n".join(problems[:_MOST_PROBLEMS]))
+        raise TraceError(*problems[:_MOST_PROBLEMS])
     merged = heapq.merge(*(client.requests() for client in clients), key=lambda row: row.at_s)
     return [row for row, _ in zip(merged, range(most + 1), strict=False)]
 
 
-def _client(file: Path, problems: list[str]) -> _Client:
+def _client(file: Path, problems: list[tuple[str, str]]) -> _Client:
     client = _Client(int(file.name.split("-")[1]) if file.name.split("-")[1].isdigit() else 0)
     before_s = -math.inf
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
@@ -186,7 +219,7 @@ def _client(file: Path, problems: list[str]) -> _Client:
             if window[0] <= before_s:
                 raise ValueError(f"begin {window[0]:g} after {before_s:g}; sort the windows by time")
         except ValueError as error:
-            problems.append(f"{file}:{number}: {error}")
+            problems.append((f"{file}:{number}", str(error)))
             continue
         before_s = window[0]
         client.windows.append(window)
@@ -196,8 +229,8 @@ def _client(file: Path, problems: list[str]) -> _Client:
             pairs = [_shares(counts, begin, sides, name) for name in ("input_tokens", "output_tokens")]
             if all(pairs):
                 client.lengths.append((float(begin), pairs))
-    except (InputError, ValueError) as error:
-        problems.append(str(error))
+    except TraceError as error:
+        problems += error.problems
     client.lengths.sort(key=lambda row: row[0])
     return client
 
@@ -221,10 +254,10 @@ def _shares(file: Path, begin: str, sides: object, name: str) -> list[tuple[int,
         float(begin)
         found = ast.literal_eval(str(text))
         pairs = [(int(count), float(share)) for count, share in found.items() if int(count) >= 1]
-    except (ValueError, SyntaxError, AttributeError, TypeError):
-        raise InputError(f"{file}: {begin!r}: {name}: expected token counts and their shares") from None
-    if any(share < 0 for _, share in pairs):
-        raise InputError(f"{file}: {begin!r}: {name}: a share below 0")
+    except (ValueError, SyntaxError, AttributeError, TypeError, OverflowError, RecursionError, MemoryError):
+        raise TraceError((str(file), f"{begin!r}: {name}: expected token counts and their shares")) from None
+    if any(not 0 <= share < math.inf for _, share in pairs) or (pairs and not any(share for _, share in pairs)):
+        raise TraceError((str(file), f"{begin!r}: {name}: a share below 0, or none above it"))
     return pairs
 
 
@@ -233,13 +266,19 @@ def _shares(file: Path, begin: str, sides: object, name: str) -> list[tuple[int,
 
 def _json(file: Path) -> Mapping[str, object]:
     try:
-        read = orjson.loads(file.read_bytes())
+        read = file.read_bytes()
     except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from None
+        raise TraceError((str(file), f"cannot be read ({error.strerror})")) from None
+    return _object(read, str(file))
+
+
+def _object(text: bytes, place: str) -> Mapping[str, object]:
+    try:
+        read = orjson.loads(text.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
-        raise InputError(f"{file}: not JSON ({error})") from None
+        raise TraceError((place, f"not JSON ({error})")) from None
     if not isinstance(read, dict):
-        raise InputError(f"{file}: expected an object")
+        raise TraceError((place, "expected an object"))
     return read
 
 

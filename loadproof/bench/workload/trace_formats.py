@@ -2,7 +2,8 @@
 
 Mooncake (milliseconds since the first request, blocks of 512 tokens by id), Azure's LLM inference traces of 2023 and
 2024 (dates), BurstGPT (seconds; a row without tokens is a request that failed), OpenTelemetry's spans of generative AI
-(one span a line as the SDKs print it, or OTLP's JSON as the collector's file exporter writes it), and Loadproof's own.
+(one span a line as the SDKs print it, or OTLP's JSON as the collector's file exporter writes it), the log of requests
+that LiteLLM's gateway keeps (`LiteLLM_SpendLogs`), and Loadproof's own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from loadproof.errors import InputError
+
 Row = Mapping[str, object]
 BLOCK_TOKENS: Final = 512  # of Mooncake's hash_ids
+
+
+class TraceError(InputError):
+    """What is wrong with recorded traffic. What was found may quote it; `places` never do."""
+
+    def __init__(self, *problems: tuple[str, str]) -> None:
+        """Each a place, and what was found there and what is allowed."""
+        super().__init__("\n".join(f"{place}: {what}" for place, what in problems))
+        self.problems = problems
+        self.places = tuple(dict.fromkeys(place for place, _ in problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +35,8 @@ class TraceFormat:
     """The fields of one format's rows, in the order time, input tokens, output tokens.
 
     `seconds` reads the time, and raises ValueError for what is none: `allowed` says what one looks like. With `failed`
-    a row without tokens is a request that failed, and is left out. `dated`: times are the epoch's.
+    a row without tokens is a request that failed, and is left out. `dated`: times are the epoch's. `conversation`
+    may name a row's own, and is not used. With `as_they_end` rows are written when requests end: they are sorted.
     """
 
     name: str
@@ -30,8 +44,10 @@ class TraceFormat:
     seconds: Callable[[object], float]
     allowed: str
     blocks: str | None = None
+    conversation: str | None = None
     failed: bool = False
     dated: bool = False
+    as_they_end: bool = False
 
 
 def _seconds(found: object) -> float:
@@ -52,13 +68,31 @@ def _date(found: object) -> float:
 
 
 OWN: Final = TraceFormat("Loadproof", ("timestamp_s", "input_tokens", "output_tokens"), _seconds, "seconds")
+_CONVERSATION: Final = "gen_ai.conversation.id"
 SPANS: Final = TraceFormat(
     "OpenTelemetry",
     ("start_time", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"),
     lambda found: found / 1e9 if isinstance(found, int) else _date(found),
     "a date, or nanoseconds since 1970",
+    conversation=_CONVERSATION,
+    failed=True,
     dated=True,
+    as_they_end=True,
 )
+# Of prompt and answer: the convention's today, what it was until version 1.26, OpenLLMetry's, OpenInference's.
+_SPAN_TOKENS: Final = tuple(
+    zip(
+        *(
+            SPANS.fields[1:],
+            ("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens"),
+            ("llm.usage.prompt_tokens", "llm.usage.completion_tokens"),
+            ("llm.token_count.prompt", "llm.token_count.completion"),
+        ),
+        strict=True,
+    )
+)
+_NO_ANSWER: Final = ("invoke_agent", "create_agent", "invoke_workflow", "execute_tool", "embeddings")  # or others' sum
+
 FORMATS: Final = (
     OWN,
     TraceFormat(
@@ -69,8 +103,25 @@ FORMATS: Final = (
         blocks="hash_ids",
     ),
     TraceFormat("Azure", ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), _date, "a date", dated=True),
-    TraceFormat("BurstGPT", ("Timestamp", "Request tokens", "Response tokens"), _seconds, "seconds", failed=True),
+    TraceFormat(
+        "BurstGPT",
+        ("Timestamp", "Request tokens", "Response tokens"),
+        _seconds,
+        "seconds",
+        conversation="Session ID",
+        failed=True,
+    ),
     SPANS,
+    TraceFormat(
+        "LiteLLM",
+        ("startTime", "prompt_tokens", "completion_tokens"),
+        _date,
+        "a date",
+        conversation="session_id",
+        failed=True,
+        dated=True,
+        as_they_end=True,
+    ),
 )
 
 
@@ -88,18 +139,22 @@ def spans_of(line: Row) -> Iterator[Row]:
                     yield from _span(span, {str(one.get("key")): _value(one) for one in _listed(span, "attributes")})
     elif "attributes" in line and ("start_time" in line or "startTimeUnixNano" in line):
         attributes = line["attributes"]
-        yield from _span(line, attributes if isinstance(attributes, dict) else {})
+        listed = {str(one.get("key")): _value(one) for one in _listed(line, "attributes")}
+        yield from _span(line, attributes if isinstance(attributes, dict) else listed)
     else:
         yield line
 
 
 def _span(span: Row, attributes: Row) -> Iterator[Row]:
-    """A span that tells tokens; others, such as tools and retrieval, are no requests to a model."""
-    counted = {name: attributes[name] for name in SPANS.fields[1:] if name in attributes}
-    if counted:
-        nanoseconds = span.get("startTimeUnixNano")
-        start = int(nanoseconds) if isinstance(nanoseconds, str | int) else span.get("start_time")
-        yield {"start_time": start, **counted}
+    """A span that tells tokens; others, such as tools, embeddings and agents (the sum of theirs), ask no model."""
+    counted = [next((attributes[name] for name in names if name in attributes), None) for names in _SPAN_TOKENS]
+    if counted == [None, None] or attributes.get("gen_ai.operation.name") in _NO_ANSWER:
+        return
+    start = span.get("startTimeUnixNano", span.get("start_time"))
+    if isinstance(start, str) and start.isdecimal():
+        start = int(start)
+    tokens = dict(zip(SPANS.fields[1:], (0 if one is None else one for one in counted), strict=True))
+    yield {"start_time": start, _CONVERSATION: attributes.get(_CONVERSATION), **tokens}
 
 
 def _listed(row: Row, name: str) -> list[Row]:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
+import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import orjson
 
-from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace
+from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, opened
 from loadproof.bench.workload.trace_formats import (
     BLOCK_TOKENS,
     FORMATS,
     OWN,
-    SPANS,
     Row,
+    TraceError,
     TraceFormat,
     format_of,
     spans_of,
 )
-from loadproof.errors import InputError
 from loadproof.loads import MOST_REQUESTS
 
 MOST_TOKENS: Final = 10_000_000
 MOST_PROBLEMS: Final = 20
+_BEYOND: Final = "beyond the columns"
 _EPOCH_FROM_S: Final = 1e9  # of our own traces: from 2001 on seconds are the epoch's, below they count from anywhere
 _KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FORMATS)
 
@@ -48,13 +51,14 @@ class TraceRow:
 class Trace:
     """The rows of a trace, the first at 0, which is `began_s` of the epoch if its times tell (else None).
 
-    `format` names it. `left_out` rows are requests that failed.
+    `format` names it. `left_out` rows are requests that failed. So many rows are `named` as of a conversation.
     """
 
     rows: tuple[TraceRow, ...]
     format: str
     began_s: float | None = None
     left_out: int = 0
+    named: int = 0
 
 
 def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
@@ -65,12 +69,12 @@ def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
 def trace_of(path: Path, speed: float = 1.0) -> Trace:
     """What a trace holds, its first request at 0, `speed` times as fast as it came.
 
-    Raises InputError with every bad row (up to 20).
+    Raises TraceError with every bad row (up to 20).
     """
     if is_folder_trace(path):
         rows = folder_rows(path, MOST_REQUESTS)
         if len(rows) > MOST_REQUESTS:
-            raise InputError(f"{path}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
+            raise TraceError((str(path), f"more than {MOST_REQUESTS:,} requests; take fewer of its files"))
         first_s = rows[0].at_s if rows else 0.0
         read_rows = (
             TraceRow(
@@ -104,9 +108,11 @@ def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
         ]
     if trace.left_out:
         found.append(f"{path.name}: {trace.left_out:,} rows without tokens are left out: requests that failed")
+    if trace.named:
+        found.append(f"{path.name}: the conversations that {trace.named:,} rows name are not used")
     if not shared:
         told = any(row.session is not None for row in trace.rows)
-        lacks = "no prefixes" if told else "neither prefixes nor conversations"
+        lacks = "no prefixes" if told or trace.named else "neither prefixes nor conversations"
         found.append(
             f"{path.name}: {trace.format} traces tell {lacks}: each prompt is by itself, and no cache finds any of it"
         )
@@ -119,15 +125,16 @@ def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
 class _Reading:
     """A trace while it is read.
 
-    Spans are written when they end, so theirs are sorted by when they began: among the rows that are held anyway,
+    What is written when requests end is sorted by when they began: among the rows that are held anyway,
     `MOST_REQUESTS` at most.
     """
 
     path: Path
     speed: float
     rows: list[TraceRow] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
     left_out: int = 0
+    named: int = 0
     _format: TraceFormat | None = None
     _first_s: float = 0.0
     _before_s: float = -math.inf
@@ -138,20 +145,23 @@ class _Reading:
         self._format = self._format or format_of(list(row))
         if self._format is None:
             named = ", ".join(list(row)[:8])
-            raise InputError(f"{place}: fields of no known trace: {named}; expected {_KNOWN}")
+            raise TraceError((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
         time, prompt, answer = self._format.fields
         try:
+            if beyond := row.get(_BEYOND):
+                raise ValueError(f"more values than columns: {beyond}; quote what has a comma")
             stamp_s = _time(row, time, self._format)
             if self._format.failed and _failed(row, prompt, answer):
                 self.left_out += 1
                 return
             counts = [_count(row, name) for name in (prompt, answer)]
             blocks = _blocks(row, self._format.blocks, counts[0])
+            self.named += bool(self._format.conversation and row.get(self._format.conversation))
         except ValueError as error:
-            self.problems.append(f"{place}: {error}")
+            self.problems.append((place, str(error)))
             return
-        if stamp_s < self._before_s and self._format is not SPANS:
-            self.problems.append(f"{place}: {time} {row[time]} after {self._before}; sort the rows by time")
+        if stamp_s < self._before_s and not self._format.as_they_end:
+            self.problems.append((place, f"{time} {row[time]} after {self._before}; sort the rows by time"))
         self._first_s = self._first_s if self.rows else stamp_s
         if stamp_s >= self._before_s:
             self._before_s, self._before = stamp_s, row[time]
@@ -159,54 +169,57 @@ class _Reading:
 
     def result(self) -> Trace:
         if len(self.rows) > MOST_REQUESTS:
-            self.problems.append(f"{self.path}: more than {MOST_REQUESTS:,} rows; cut it into several phases")
+            self.problems.append((str(self.path), f"more than {MOST_REQUESTS:,} rows; cut it into several phases"))
         if not self.rows and not self.problems:
-            self.problems.append(f"{self.path}: no rows; expected {', '.join(OWN.fields)}")
+            self.problems.append((str(self.path), f"no rows; expected {', '.join(OWN.fields)}"))
         if self.problems:
-            raise InputError("\n".join(self.problems))
+            raise TraceError(*self.problems)
         assert self._format is not None
         began_s = self._first_s
-        if self._format is SPANS:
+        if self._format.as_they_end:
             self.rows.sort(key=lambda row: row.due_s)
             first_s = self.rows[0].due_s
             began_s += first_s * self.speed
             if first_s:
                 self.rows = [replace(row, due_s=row.due_s - first_s) for row in self.rows]
         dated = self._format.dated or (self._format is OWN and began_s >= _EPOCH_FROM_S)
-        return Trace(tuple(self.rows), self._format.name, began_s if dated else None, self.left_out)
+        return Trace(tuple(self.rows), self._format.name, began_s if dated else None, self.left_out, self.named)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """(line number, row) of either kind of file; `.jsonl` by its name, anything else is CSV."""
+    """(line number, row) of either kind of file, gzipped or not; JSON Lines by its name, anything else is CSV."""
     try:
-        if path.suffix in (".jsonl", ".ndjson"):
-            yield from _json_rows(path)
-            return
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
+        with opened(path) as binary:
+            if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson", ".json"):
+                yield from _json_rows(path, binary)
+                return
+            reader = csv.DictReader(
+                io.TextIOWrapper(binary, encoding="utf-8-sig", newline=""), restkey=_BEYOND, skipinitialspace=True
+            )
             if format_of(reader.fieldnames or ()) is None:
                 found = ", ".join(reader.fieldnames or ()) or "nothing"
-                raise InputError(f"{path}:1: columns of no known trace: {found}; expected {_KNOWN}")
+                raise TraceError((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
             for row in reader:
                 yield reader.line_num, row
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         why = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: cannot be read as a trace ({why}); give a CSV or JSON Lines file") from None
+        raise TraceError(
+            (str(path), f"cannot be read as a trace ({why}); give a CSV or JSON Lines file, gzipped or not")
+        ) from None
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise InputError(f"{path}:{number}: not JSON ({error}); one object a line") from None
-            if not isinstance(row, dict):
-                raise InputError(f"{path}:{number}: expected an object with {', '.join(OWN.fields)}")
-            for one in spans_of(row):
-                yield number, one
+def _json_rows(path: Path, binary: BinaryIO) -> Iterator[tuple[int, Row]]:
+    for number, line in enumerate(binary, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line.removeprefix(BOM_UTF8))
+        except orjson.JSONDecodeError as error:
+            raise TraceError((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
+        if not isinstance(row, dict):
+            raise TraceError((f"{path}:{number}", f"expected an object with {', '.join(OWN.fields)}"))
+        for one in spans_of(row):
+            yield number, one
 
 
 def _time(row: Row, name: str, format: TraceFormat) -> float:
@@ -228,7 +241,7 @@ def _count(row: Row, name: str) -> int:
 
 
 def _failed(row: Row, *names: str) -> bool:
-    """BurstGPT writes a request that failed as one without tokens."""
+    """BurstGPT writes a request that failed as one without tokens, so do spans."""
     return any(str(row.get(name)).strip() in ("0", "0.0") for name in names)
 
 
@@ -236,10 +249,10 @@ def _blocks(row: Row, name: str | None, prompt_tokens: int) -> tuple[int, ...]:
     found = row.get(name) if name else None
     if found is None:
         return ()
-    if not isinstance(found, list) or not all(isinstance(one, int) for one in found):
+    if not isinstance(found, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
         raise ValueError(f"{name} {str(found)[:40]!r}: expected a list of whole numbers")
     needed = -(-prompt_tokens // BLOCK_TOKENS)
-    if len(found) < needed:
+    if len(found) != needed:
         raise ValueError(
             f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {BLOCK_TOKENS}; expected "
             "an id of each, or none of the field"

@@ -12,7 +12,7 @@ import typer
 from loadproof.cli.check import formats as check_formats
 from loadproof.cli.profile_names import complete_place, place_of
 from loadproof.errors import ExitCode, Problem
-from loadproof.profiles import Checked, check_file, place_in
+from loadproof.profiles import Checked, check_file, named_files, place_in
 from loadproof.profiles.folders import default_folder, files_of
 
 Format = Literal["text", "json", "sarif"]
@@ -36,7 +36,7 @@ def check(
     Exit 0 (warnings allowed) or 2.
     """
     files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(place_of(path))))
-    outcome = check_formats.CheckedFiles.of([_with_gate(check_file(file)) for file in files])
+    outcome = check_formats.CheckedFiles.of([_with_traces(_with_gate(check_file(file))) for file in files])
     # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -59,3 +59,12 @@ def _with_gate(checked: Checked) -> Checked:
     mark = place_in(checked.file, ("benchmark", "gate"))
     problem = Problem(mark.file, mark.line, mark.column, "LP269", "benchmark.gate", *found)
     return replace(checked, problems=tuple(sorted((*checked.problems, problem))), profile=None)
+
+
+def _with_traces(checked: Checked) -> Checked:
+    """What lies in the files of recorded traffic that it names."""
+    if checked.profile is None or not any(path[-1] == "trace" for path, _ in named_files(checked.profile)):
+        return checked
+    from loadproof.cli.check.traces import with_traces  # noqa: PLC0415  most profiles name none
+
+    return with_traces(checked)

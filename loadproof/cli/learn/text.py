@@ -167,13 +167,16 @@ def _notes(said: Said) -> list[str]:
     notes = [*recorded.notes, *said.notes]
     if recorded.estimated:
         notes.append(f"{recorded.estimated:,} requests have lengths reckoned from characters, four to a token")
+    untold = list(recorded.turns).count(0)
+    if said.learned.turns > 1 and untold:
+        notes.append(f"{untold:,} requests do not tell which turn they are; turns and what they bring are the others'")
     if recorded.share < 1:
         notes.append(
             f"{recorded.share:.0%} of all requests are captured: the rate is reckoned from them, and the twin does not "
             "run what was recorded"
         )
     if recorded.failed:
-        notes.append(f"{recorded.failed:,} requests without a whole answer are left out")
+        notes.append(f"{recorded.failed:,} requests that failed, or have no tokens, are left out")
     notes += [
         f"{one.name} of the learned workload is not within {MOST_APART:.0%} of the recorded traffic's; "
         "play the traffic itself where that matters"

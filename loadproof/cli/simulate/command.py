@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
+from loadproof.bench.workload.played import played
 from loadproof.bench.workload.traces import trace_notes, trace_of
 from loadproof.capacity import deployment_of
 from loadproof.cli.bench.load import Arrivals
@@ -21,7 +22,7 @@ from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
-from loadproof.simulation import OpenLoop, OtherLoad, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
+from loadproof.simulation import OtherLoad, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
 from loadproof.simulation.profile import ProfileSimulation
 from loadproof.simulation.routing import ROUTINGS, Routing
@@ -56,7 +57,8 @@ class TrafficOptions:
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="recorded traffic: Mooncake, Azure, BurstGPT, OpenTelemetry, agents, ServeGen, our own (docs/twin.md)"
+            help="recorded traffic: Mooncake, Azure, BurstGPT, OpenTelemetry, LiteLLM, agents, ServeGen, our own "
+            "(docs/twin.md)"
         ),
     ] = None
     speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
@@ -154,15 +156,10 @@ def _traffic(
 def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
     """The recorded traffic, and the minutes it lasts (its last request included)."""
     read = trace_of(trace, speed)
-    rows = read.rows
-    times = [row.due_s * 1000 for row in rows]
-    sizes: list[tuple[object, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, row.session) for row in rows]
-    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", rows[0].block_tokens)
     for note in trace_notes(trace, read, blocks_used=True):
         print(note, file=sys.stderr)
-    if not any(row.blocks for row in rows):
-        traffic = replace(traffic, sizes=[size[:2] for size in sizes], block_tokens=0)
-    return traffic, max(1.0, times[-1] / 60_000 + 1e-3)
+    traffic = played(read.rows, f"trace {trace.name}, {len(read.rows):,} requests")
+    return traffic, max(1.0, read.rows[-1].due_s / 60 + 1e-3)
 
 
 def _start_up(profile: Profile, instance_s: float | None, copy_s: float | None) -> StartUp | None:

@@ -203,8 +203,8 @@ def workload_parts(subject: Subject) -> Iterator[Found]:
     ):
         yield from _sessions(path, part)
     if workload.arrivals.process == "trace":
-        for name in ("turns", "steps", "classes"):
-            if name in workload.model_fields_set and getattr(workload, name) not in ((), 1):
+        for name in ("turns", "steps", "classes", "shared_prefix_tokens"):
+            if name in workload.model_fields_set and getattr(workload, name) not in ((), 0, 1):
                 found = f"a trace has each request's own lengths and sessions: `{name}` beside it are not sent"
                 yield Found(("workload", name), found, "delete it, or the trace", "warning")
     share = sum(one.share for one in workload.classes)

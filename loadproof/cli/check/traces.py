@@ -1,0 +1,60 @@
+"""What a profile's traces say to its server: rules know the profile, not what lies in the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from loadproof.bench.workload.traces import TraceRow, trace_of
+from loadproof.capacity.workload import planned_deployment
+from loadproof.errors import InputError, Problem
+from loadproof.profiles import Checked, named_files, place_in
+from loadproof.profiles.schema import Profile
+
+
+def with_traces(checked: Checked) -> Checked:
+    """With what is wrong with the traces that it names: one that cannot be read, requests that the server refuses."""
+    if checked.profile is None:
+        return checked
+    problems = []
+    for path, name in named_files(checked.profile):
+        file = checked.file.parent / name
+        if path[-1] == "trace" and (file.is_file() or file.is_dir()):
+            mark, dotted = place_in(checked.file, path), ".".join(map(str, path))
+            problems += [
+                Problem(mark.file, mark.line, mark.column, code, dotted, *said)
+                for code, said in _wrong(checked.profile, file)
+            ]
+    if not problems:
+        return checked
+    return replace(checked, problems=tuple(sorted((*checked.problems, *problems))), profile=None)
+
+
+def _wrong(profile: Profile, file: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+    """(code, (what was found, how to mend it))."""
+    try:
+        rows = trace_of(file).rows
+    except InputError as error:
+        first, *others = str(error).splitlines()
+        more = f", and {len(others):,} more" if others else ""
+        yield "LP289", (f"a benchmark could not read it: {first}{more}", "mend the file, or name another")
+        return
+    try:
+        limits = planned_deployment(profile).limits
+    except InputError:
+        return  # nothing is known of its server, which has a message of its own
+    for most, whole in ((limits.max_request_tokens, True), (limits.max_input_tokens, False)):
+        above = [row for row in rows if most is not None and _tokens(row, whole=whole) > most]
+        if above:
+            found = (
+                f"{len(above):,} of {len(rows):,} requests are longer than the server takes, the first at "
+                f"{above[0].due_s:,.3g} s: {above[0].input_tokens:,} prompt and {above[0].output_tokens:,} answer "
+                f"tokens, over {most:,} {'of both' if whole else 'of a prompt'}"
+            )
+            yield "LP252", (found, "leave them out of the file, or raise the limit")
+            return
+
+
+def _tokens(row: TraceRow, *, whole: bool) -> int:
+    return row.input_tokens + row.output_tokens if whole else row.input_tokens
