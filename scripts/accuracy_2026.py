@@ -53,10 +53,16 @@ class Cell:
     width: float = 0.0
 
 
+# GPUStack's pages of Qwen3 14B and 32B name an H100 SXM, and their decoding is an H100 PCIe's: see `section`.
+_OTHER_CHIP = ("gpustack", "ml.p5.48xlarge", "Qwen3 ")
+
+
 def rows_of_2026(path: Path) -> Iterator[dict[str, str]]:
-    """The rows, with what InferenceMAX's launch scripts say beside them: its SGLang on H200 sends ten tokens at once
+    """The rows but those of another chip than they name, with what InferenceMAX's launch scripts say beside them: its SGLang on H200 sends ten tokens at once
     (benchmarks/dsr1_fp8_h200_slurm.sh, `--stream-interval 10`), so what it calls TTFT is the time to ten tokens."""
     for row in rows_of(path):
+        if (row["table"], row["instance_type"], row["model"][:6]) == _OTHER_CHIP:
+            continue
         yield {**row, INTERVAL: "10" if row["table"].startswith("infmax_dsr1") else ""}
 
 

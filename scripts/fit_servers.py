@@ -2,9 +2,10 @@
 
     .venv/bin/python scripts/fit_servers.py PUBLISHED.csv PUBLISHED_2026.csv [--write]
 
-Mean latency, TTFT and bursts' throughput of 2026's rows, and decoding of the SageMaker rows (accuracy_published). The
-compute that prompts reach is a product: one share for all, times what a generation, a mixture, both together, 8-bit
-weights and SGLang change; SGLang's server row is vLLM's, times what it changes. All are shrunk towards `PRIORS`, by as
+Mean latency, TTFT and bursts' throughput of 2026's rows, decoding of the SageMaker rows (accuracy_published), and the
+prompts of TensorRT-LLM's tables, which are the one witness of dense models on an H100 SXM. The compute that prompts
+reach is a product: one share for all, times what a generation, a mixture, both together, 8-bit weights, SGLang and
+TensorRT-LLM change; SGLang's server row is vLLM's, times what it changes. All are shrunk towards `PRIORS`, by as
 much as those are trusted; what no row speaks of stays there, what one kind of row teaches counts for its relatives.
 `--held-out` fits again without a model, an accelerator and more of 2026 in turn.
 
@@ -33,7 +34,7 @@ import accuracy_published  # noqa: E402
 import fit_tables  # noqa: E402
 import numpy as np  # noqa: E402
 from accuracy_2026 import FIGURES, Cell, rows_of_2026, spread  # noqa: E402
-from accuracy_cells import calibrated_on  # noqa: E402
+from accuracy_cells import calibrated_on, rows_of  # noqa: E402
 from accuracy_published import Published  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
 
@@ -72,6 +73,8 @@ PRIORS: dict[str, tuple[float, float]] = {
     "sglang_step": (1.0, 0.7),
     "sglang_expert_layer": (1.0, 0.7),
     "sglang_ttft": (1.0, 0.7),
+    # TensorRT-LLM over vLLM: nothing but its prompts is fitted.
+    "tensorrt_compute": (1.0, 0.3),
 }
 SPLITS: dict[str, Callable[[Row], str]] = {
     "model": lambda row: row.given["model"],
@@ -87,6 +90,11 @@ _WEIGHT = 0.05  # of a parameter's squared distance from its prior in trusted ha
 _TTFT_WEIGHT = 0.3  # a TTFT is the least certain figure: it shall not pull the step's parameters
 _OFTEN, _OFTEN_WEIGHT = 24, 0.3  # a model with more rows than this counts less in each: its errors hang together
 _SLOPE = 0.02
+TENSORRT = "TensorRT"
+# Requests that TensorRT-LLM's tables of mostly prompts queue at once, by (prompt, answer) tokens, and the most sequences
+# it runs (docs/source/performance/perf-overview.md of v1.0). The other lengths are mostly decoding.
+_QUEUED = {(2048, 128): 3_000, (5000, 500): 1_500}
+_MOST_SEQUENCES = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +107,9 @@ class Row:
     output_tokens: int
 
 
-def read(path: Path) -> list[Row]:
-    return rows_from(rows_of_2026(path))
+def read(published: Path, recent: Path) -> list[Row]:
+    """The rows of 2026, and TensorRT-LLM's prompts among the published ones."""
+    return [*rows_from(rows_of_2026(recent)), *prompts_of_tensorrt(published)]
 
 
 def rows_from(given_rows: Iterable[dict[str, str]]) -> list[Row]:
@@ -112,6 +121,19 @@ def rows_from(given_rows: Iterable[dict[str, str]]) -> list[Row]:
     return rows
 
 
+def prompts_of_tensorrt(path: Path) -> Iterator[Row]:
+    """TensorRT-LLM's rows of mostly prompts, on the machines that they name: weights and KV caches are in 8 bits."""
+    for given in rows_of(path, TENSORRT):
+        lengths = int(given["input_tokens"]), int(given["output_tokens"])
+        if lengths not in _QUEUED:
+            continue
+        machine = "ml.p5.48xlarge" if given["instance_type"].startswith("H100") else "ml.p5e.48xlarge"
+        given = {**given, "instance_type": machine, "concurrency": str(_QUEUED[lengths]), INTERVAL: ""}
+        deployment = row_deployment(given, sum(lengths))
+        limits = replace(deployment.limits, max_sequences=_MOST_SEQUENCES)
+        yield Row(given, replace(deployment, kv_bytes_per_value=1.0, limits=limits), *lengths)
+
+
 def efficiency(parameters: Mapping[str, float], server: str, generation: str, *, mixture: bool, fp8: bool) -> float:
     """The share of the datasheet's compute that prompts reach."""
     found = parameters["compute"] * parameters.get(generation, 1.0)
@@ -119,7 +141,7 @@ def efficiency(parameters: Mapping[str, float], server: str, generation: str, *,
         found *= parameters["mixture"] * parameters.get(f"{generation}_mixture", 1.0)
     if fp8:
         found *= parameters["fp8"]
-    return min(0.9, found * (parameters["sglang_compute"] if server == "sglang" else 1.0))
+    return min(0.9, found * parameters.get(f"{server}_compute", 1.0))
 
 
 def server_values(parameters: Mapping[str, float], server: str) -> dict[str, float]:
@@ -146,13 +168,18 @@ def applied(deployment: PlannedDeployment, parameters: Parameters) -> PlannedDep
         fabric = replace(fabric, latency_us=parameters["NVSwitch_latency_us"])
     reached = efficiency(
         parameters,
-        deployment.family,
+        _compute_of(deployment),
         GENERATION.get(chip.name, ""),
         mixture=bool(deployment.architecture.experts),
         fp8=deployment.quantization == "fp8" and bool(chip.fp8_tflops),
     )
     values: dict[str, Any] = {**server_values(parameters, deployment.family), "compute_efficiency": reached}
     return replace(deployment, fabric=fabric, server=replace(deployment.server, **values))
+
+
+def _compute_of(deployment: PlannedDeployment) -> str:
+    """Whose kernels compute its prompts: a container of one's own stands for TensorRT-LLM in these rows."""
+    return "tensorrt" if deployment.family == "custom" else deployment.family
 
 
 Run = Callable[[PlannedDeployment, int, int, int], PredictedRun | None]
@@ -244,13 +271,14 @@ def _unscaled(scaled: Mapping[str, float]) -> Parameters:
 def held_out(
     published: Sequence[Published], rows: Sequence[Row], splits: Sequence[str] = tuple(SPLITS)
 ) -> Iterator[tuple[str, list[Cell]]]:
-    """(split, its cells) of 2026's rows: each group as a fit without it predicts it, with the range it would have."""
+    """(split, its cells) of 2026's rows: each group as a fit without it predicts it, with the range it would have.
+    What a group shares with TensorRT-LLM's prompts they are left out with."""
     for split in splits:
         key = SPLITS[split]
         cells: list[Cell] = []
-        for group in sorted({key(row) for row in rows}):
+        for group in sorted({key(row) for row in of_2026(rows)}):
             seen = [row for row in rows if key(row) != group]
-            cells += _cells([row for row in rows if key(row) == group], Fit(published, seen), seen)
+            cells += _cells([row for row in of_2026(rows) if key(row) == group], Fit(published, seen), seen)
         yield f"leave one {split} out", cells
 
 
@@ -294,7 +322,7 @@ def section(published: Sequence[Published], rows: Sequence[Row]) -> list[str]:
         "| | figure | median error | p90 | bias | inside the range | its mean width | cells |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    fitted = ("in sample", _cells(rows, Fit(published, rows), rows))
+    fitted = ("in sample", _cells(of_2026(rows), Fit(published, rows), rows))
     for label, cells in (fitted, *held_out(published, rows)):
         for what, _, _ in FIGURES:
             lines.append(f"| {label} | {what} | {spread([cell for cell in cells if cell.what == what])} |")
@@ -352,7 +380,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help="fit again without each group")
     arguments = parser.parse_args()
     published, _ = accuracy_published.read(arguments.published)
-    rows = read(arguments.published_2026)
+    rows = read(arguments.published, arguments.published_2026)
     if arguments.reach:
         write_reach(rows)
         return
@@ -385,6 +413,10 @@ def write(found: Fit) -> None:
         writer.writerows(rows)
 
 
+def of_2026(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if not row.given["server"].startswith(TENSORRT)]
+
+
 def loads_of(rows: Sequence[Row]) -> list[fit_tables.Load]:
     return [fit_tables.Load(row.deployment, row.input_tokens) for row in rows]
 
@@ -392,7 +424,7 @@ def loads_of(rows: Sequence[Row]) -> list[fit_tables.Load]:
 def write_reach(rows: Sequence[Row]) -> None:
     """SageMaker's prompts repeat, so none of them was computed."""
     founding, recent = "founding posts (2024-01-29)", "InferenceMAX and GPUStack (2025-12 to 2026-01)"
-    fit_tables.write([(founding, fit_tables.loads_of(cases_of_tables())), (recent, loads_of(rows))])
+    fit_tables.write([(founding, fit_tables.loads_of(cases_of_tables())), (recent, loads_of(of_2026(rows)))])
 
 
 if __name__ == "__main__":
