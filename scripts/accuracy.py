@@ -183,7 +183,8 @@ def add(parser: ArgumentParser, arguments: Namespace) -> None:
     write(json.loads(STORED.read_text(encoding="utf-8")))
     fitted = [row for row in rows if row["server"].casefold().startswith(("vllm", "sglang"))]
     if arguments.published and arguments.published_2026 and fitted:
-        published, recent = accuracy_published.read(arguments.published)[0], fit_servers.read(arguments.published_2026)
+        published = accuracy_published.read(arguments.published)[0]
+        recent = fit_servers.read(arguments.published, arguments.published_2026)
         print("\n".join(fit_servers.effect(published, recent, fit_servers.rows_from(fitted))))
 
 
@@ -206,7 +207,7 @@ def main() -> None:
         stored["fingerprint"] = fingerprint(cases, shipped_cells(cases))
         stored["held_out"] = {split: fit_held_out(cases, split) for split in SPLITS}
     if arguments.published and arguments.published_2026:
-        path, recent = arguments.published, fit_servers.read(arguments.published_2026)
+        path, recent = arguments.published, fit_servers.read(arguments.published, arguments.published_2026)
         stored["published"] = [
             *accuracy_published.section(path, partial(fit_servers.fit, rows=recent), fit_servers.applied),
             *accuracy_2026.section(arguments.published_2026),
