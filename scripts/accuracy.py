@@ -137,7 +137,9 @@ token, an all-reduce bandwidth of its own per degree, dearer attention. TGI's ow
 prefill budgets and admission ratios were tried, and its documented defaults kept. Under vLLM terms were added
 likewise: a cost of each layer of experts and one of each layer of linear attention, a single token's gain, the compute
 that prompts reach by generation and kind of model, and what a first token takes beside its steps
-([decision 33](decisions/0033-step-model-2026.md), [decision 42](decisions/0042-one-hierarchy.md)).
+([decision 33](decisions/0033-step-model-2026.md), [decision 42](decisions/0042-one-hierarchy.md)). Which rows speak of
+prompts on Hopper, and what 8 bits are worth there, was asked again after a GPU of our own had disagreed
+([decision 43](decisions/0043-prompts-on-hopper.md)).
 Experts and linear attention shared one cost until rows of a mixture without linear attention came out a quarter too
 slow.
 
@@ -162,8 +164,8 @@ higher loads measure.
 ## On a GPU
 
 [accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on one H100, measured with our own benchmark, with what the
-planner had said before: decoding holds, prompts are far slower in the plan than there. Those levels are in no fit and
-in no figure above.
+planner had said before, when prompts were far slower in the plan than there, and says now
+([decision 43](decisions/0043-prompts-on-hopper.md)). Those levels are in no fit and in no figure above.
 """
 
 

@@ -30,8 +30,8 @@ _NEAR_LIMIT = 0.40  # fitted: a p90 where a little memory decides whether some r
 _PERCENTILE = 0.04  # fitted: what a high percentile of whole requests is in doubt beside their mean
 # Accelerators: fitted on accelerators, generations and servers held out, and no narrower than rows never fitted allow.
 _CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.07, "C": 0.13, "D": 0.45}
-# Not fitted: another engine than that of the rows. A release line that no row is of, but alike, costs a grade and no
-# width: SageMaker's groups held out, 0.15 among 0.11, lie inside without.
+# Not fitted: another engine than that of the rows. A release line that no row is of, but alike, is B at best and no
+# wider: SageMaker's groups held out, 0.15 among 0.11, lie inside without.
 _VERSION = 0.15
 _CONVERSATION = 0.25  # not fitted: how much of a history is still in the cache
 _AFAR = 0.07  # fitted on a prompt length out: a TTFT's, for each doubling between a prompt and the nearest fitted
@@ -138,7 +138,7 @@ def _of_requests(deployment: PlannedDeployment, prompt_tokens: float | None) -> 
     meaning = MEANING[grade]
     doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
     if grade != "D" and not _line_measured(deployment):
-        grade, meaning = _LOWER[grade], f"{meaning}; but {_lines(deployment)}"
+        grade, meaning = max(grade, "B"), f"{meaning}; but {_lines(deployment)}"
         if not _line_alike(deployment):
             doubts.append(_VERSION)
     packed = (server.family, deployment.quantization, GENERATION.get(deployment.accelerator.name))

@@ -171,7 +171,7 @@ def test_packed_weights_nobody_measured_widen_the_range() -> None:
         ("lmi", "10.0.0", "B", True),
     ],
 )
-def test_a_release_line_without_a_row_costs_a_grade(family: str, version: str, grade: str, wider: bool) -> None:
+def test_a_release_line_without_a_row_is_grade_b_at_best(family: str, version: str, grade: str, wider: bool) -> None:
     """Rows are of vLLM 0.11 and 0.15 and of LMI v20. Others with vLLM's second engine (0.8 and later; LMI since v15,
     0.33) are as wide; of the first engine nothing was measured."""
     deployment = replace(vllm("ml.g6e.xlarge", 1), family=family, version=version)  # type: ignore[arg-type]

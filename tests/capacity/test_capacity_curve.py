@@ -289,7 +289,7 @@ def test_prompts_reach_another_share_of_compute_by_generation_and_kind() -> None
 
 
 def test_a_generation_nobody_measured_has_the_row_of_any() -> None:
-    """Ada's prompts lie within their doubt of Hopper's and Ampere's, and are more in doubt; TGI's row speaks for itself."""
+    """Ada's prompts lie within their doubt of Hopper's and Ampere's, and are more in doubt; TGI's row is its own."""
     rows = [efficiency_row("vllm", name, mixture=False, fp8=False) for name in ("H100", "L40S", "A100-80")]
     shares, doubts = zip(*((row.compute_efficiency, row.doubt) for row in rows if row is not None), strict=True)
     assert max(abs(log(shares[1] / share)) for share in (shares[0], shares[2])) < doubts[1]
