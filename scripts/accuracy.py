@@ -137,7 +137,9 @@ token, an all-reduce bandwidth of its own per degree, dearer attention. TGI's ow
 prefill budgets and admission ratios were tried, and its documented defaults kept. Under vLLM terms were added
 likewise: a cost of each layer of experts and one of each layer of linear attention, a single token's gain, the compute
 that prompts reach by generation and kind of model, and what a first token takes beside its steps
-([decision 33](decisions/0033-step-model-2026.md), [decision 42](decisions/0042-one-hierarchy.md)).
+([decision 33](decisions/0033-step-model-2026.md), [decision 42](decisions/0042-one-hierarchy.md)). Which rows speak of
+prompts on Hopper, and what 8 bits are worth there, was asked again after a GPU of our own had disagreed
+([decision 43](decisions/0043-prompts-on-hopper.md)).
 Experts and linear attention shared one cost until rows of a mixture without linear attention came out a quarter too
 slow.
 
@@ -162,8 +164,8 @@ higher loads measure.
 ## On a GPU
 
 [accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on one H100, measured with our own benchmark, with what the
-planner had said before: decoding holds, prompts are far slower in the plan than there. Those levels are in no fit and
-in no figure above.
+planner had said before, when prompts were far slower in the plan than there, and says now
+([decision 43](decisions/0043-prompts-on-hopper.md)). Those levels are in no fit and in no figure above.
 """
 
 
@@ -183,7 +185,8 @@ def add(parser: ArgumentParser, arguments: Namespace) -> None:
     write(json.loads(STORED.read_text(encoding="utf-8")))
     fitted = [row for row in rows if row["server"].casefold().startswith(("vllm", "sglang"))]
     if arguments.published and arguments.published_2026 and fitted:
-        published, recent = accuracy_published.read(arguments.published)[0], fit_servers.read(arguments.published_2026)
+        published = accuracy_published.read(arguments.published)[0]
+        recent = fit_servers.read(arguments.published, arguments.published_2026)
         print("\n".join(fit_servers.effect(published, recent, fit_servers.rows_from(fitted))))
 
 
@@ -206,7 +209,7 @@ def main() -> None:
         stored["fingerprint"] = fingerprint(cases, shipped_cells(cases))
         stored["held_out"] = {split: fit_held_out(cases, split) for split in SPLITS}
     if arguments.published and arguments.published_2026:
-        path, recent = arguments.published, fit_servers.read(arguments.published_2026)
+        path, recent = arguments.published, fit_servers.read(arguments.published, arguments.published_2026)
         stored["published"] = [
             *accuracy_published.section(path, partial(fit_servers.fit, rows=recent), fit_servers.applied),
             *accuracy_2026.section(arguments.published_2026),

@@ -75,7 +75,7 @@ def section(path: Path, published: Path, python: Path) -> list[str]:
     before_s = time.process_time()
     ours = [cell for cell in cells_of(path)[0] if cell.what != "throughput"]
     our_cpu_s = time.process_time() - before_s
-    recent = fit_servers.read(path)
+    recent = fit_servers.read(published, path)
     unseen = fit_servers.held_out(accuracy_published.read(published)[0], recent, ("model", "generation"))
     out = {f"Loadproof, {split}": cells for split, cells in unseen}
     shared = {_key(cell.row) for cell in theirs}

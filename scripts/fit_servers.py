@@ -2,9 +2,10 @@
 
     .venv/bin/python scripts/fit_servers.py PUBLISHED.csv PUBLISHED_2026.csv [--write]
 
-Mean latency, TTFT and bursts' throughput of 2026's rows, and decoding of the SageMaker rows (accuracy_published). The
-compute that prompts reach is a product: one share for all, times what a generation, a mixture, both together, 8-bit
-weights and SGLang change; SGLang's server row is vLLM's, times what it changes. All are shrunk towards `PRIORS`, by as
+Mean latency, TTFT and bursts' throughput of 2026's rows, decoding of the SageMaker rows (accuracy_published), and the
+prompts of TensorRT-LLM's tables, which are the one witness of dense models on an H100 SXM. The compute that prompts
+reach is a product: one share for all, times what a generation, a mixture, both together, 8-bit weights, SGLang and
+TensorRT-LLM change; SGLang's server row is vLLM's, times what it changes. All are shrunk towards `PRIORS`, by as
 much as those are trusted; what no row speaks of stays there, what one kind of row teaches counts for its relatives.
 `--held-out` fits again without a model, an accelerator and more of 2026 in turn.
 
@@ -33,7 +34,7 @@ import accuracy_published  # noqa: E402
 import fit_tables  # noqa: E402
 import numpy as np  # noqa: E402
 from accuracy_2026 import FIGURES, Cell, rows_of_2026, spread  # noqa: E402
-from accuracy_cells import calibrated_on  # noqa: E402
+from accuracy_cells import calibrated_on, rows_of  # noqa: E402
 from accuracy_published import Published  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
 
@@ -66,12 +67,17 @@ PRIORS: dict[str, tuple[float, float]] = {
     "mixture": (0.62, 0.3),
     "Hopper_mixture": (1.0, 0.15),
     "Ampere_mixture": (1.0, 0.15),
-    "fp8": (0.65, 0.3),
+    # Matrix products as NVIDIA measured them, of 2,048 to 8,192 tokens (gemm_perf of H100 and H200 in
+    # aiconfigurator-core 0.12.0): vLLM's reach 0.80 of the datasheet in 16 bits and 0.49 to 0.54 in 8, TensorRT-LLM's
+    # 0.79 and 0.59 to 0.60.
+    "fp8": (0.65, 0.1),
     # SGLang over vLLM.
     "sglang_compute": (1.0, 0.3),
     "sglang_step": (1.0, 0.7),
     "sglang_expert_layer": (1.0, 0.7),
     "sglang_ttft": (1.0, 0.7),
+    # TensorRT-LLM over vLLM: nothing but its prompts is fitted.
+    "tensorrt_compute": (1.15, 0.15),
 }
 SPLITS: dict[str, Callable[[Row], str]] = {
     "model": lambda row: row.given["model"],
@@ -87,6 +93,11 @@ _WEIGHT = 0.05  # of a parameter's squared distance from its prior in trusted ha
 _TTFT_WEIGHT = 0.3  # a TTFT is the least certain figure: it shall not pull the step's parameters
 _OFTEN, _OFTEN_WEIGHT = 24, 0.3  # a model with more rows than this counts less in each: its errors hang together
 _SLOPE = 0.02
+TENSORRT = "TensorRT"
+# TensorRT-LLM's (prompt, answer) tokens that are mostly prompts. All requests are queued at once, 1,500 and more; it
+# runs as many as memory holds, up to 2,048 (its docs/source/performance/perf-overview.md, v1.0).
+_MOSTLY_PROMPTS = {(2048, 128), (5000, 500)}
+_QUEUED, _MOST_SEQUENCES = 1_500, 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +110,9 @@ class Row:
     output_tokens: int
 
 
-def read(path: Path) -> list[Row]:
-    return rows_from(rows_of_2026(path))
+def read(published: Path, recent: Path) -> list[Row]:
+    """The rows of 2026, and TensorRT-LLM's prompts among the published ones."""
+    return [*rows_from(rows_of_2026(recent)), *prompts_of_tensorrt(published)]
 
 
 def rows_from(given_rows: Iterable[dict[str, str]]) -> list[Row]:
@@ -112,6 +124,19 @@ def rows_from(given_rows: Iterable[dict[str, str]]) -> list[Row]:
     return rows
 
 
+def prompts_of_tensorrt(path: Path) -> Iterator[Row]:
+    """TensorRT-LLM's rows of mostly prompts, on the machines that they name: weights and KV caches are in 8 bits."""
+    for given in rows_of(path, TENSORRT):
+        lengths = int(given["input_tokens"]), int(given["output_tokens"])
+        if lengths not in _MOSTLY_PROMPTS:
+            continue
+        machine = "ml.p5.48xlarge" if given["instance_type"].startswith("H100") else "ml.p5e.48xlarge"
+        row = {**given, "instance_type": machine, "concurrency": str(_QUEUED), INTERVAL: ""}
+        deployment = row_deployment(row, sum(lengths))
+        limits = replace(deployment.limits, max_sequences=_MOST_SEQUENCES)
+        yield Row(row, replace(deployment, kv_bytes_per_value=1.0, limits=limits), *lengths)
+
+
 def efficiency(parameters: Mapping[str, float], server: str, generation: str, *, mixture: bool, fp8: bool) -> float:
     """The share of the datasheet's compute that prompts reach."""
     found = parameters["compute"] * parameters.get(generation, 1.0)
@@ -119,7 +144,7 @@ def efficiency(parameters: Mapping[str, float], server: str, generation: str, *,
         found *= parameters["mixture"] * parameters.get(f"{generation}_mixture", 1.0)
     if fp8:
         found *= parameters["fp8"]
-    return min(0.9, found * (parameters["sglang_compute"] if server == "sglang" else 1.0))
+    return min(0.9, found * parameters.get(f"{server}_compute", 1.0))
 
 
 def server_values(parameters: Mapping[str, float], server: str) -> dict[str, float]:
@@ -146,13 +171,18 @@ def applied(deployment: PlannedDeployment, parameters: Parameters) -> PlannedDep
         fabric = replace(fabric, latency_us=parameters["NVSwitch_latency_us"])
     reached = efficiency(
         parameters,
-        deployment.family,
+        _compute_of(deployment),
         GENERATION.get(chip.name, ""),
         mixture=bool(deployment.architecture.experts),
         fp8=deployment.quantization == "fp8" and bool(chip.fp8_tflops),
     )
     values: dict[str, Any] = {**server_values(parameters, deployment.family), "compute_efficiency": reached}
     return replace(deployment, fabric=fabric, server=replace(deployment.server, **values))
+
+
+def _compute_of(deployment: PlannedDeployment) -> str:
+    """Whose kernels compute its prompts: a container of one's own stands for TensorRT-LLM in these rows."""
+    return "tensorrt" if deployment.family == "custom" else deployment.family
 
 
 Run = Callable[[PlannedDeployment, int, int, int], PredictedRun | None]
@@ -244,13 +274,14 @@ def _unscaled(scaled: Mapping[str, float]) -> Parameters:
 def held_out(
     published: Sequence[Published], rows: Sequence[Row], splits: Sequence[str] = tuple(SPLITS)
 ) -> Iterator[tuple[str, list[Cell]]]:
-    """(split, its cells) of 2026's rows: each group as a fit without it predicts it, with the range it would have."""
+    """(split, its cells) of 2026's rows: each group as a fit without it predicts it, with the range it would have.
+    What a group shares with TensorRT-LLM's prompts they are left out with."""
     for split in splits:
         key = SPLITS[split]
         cells: list[Cell] = []
-        for group in sorted({key(row) for row in rows}):
+        for group in sorted({key(row) for row in of_2026(rows)}):
             seen = [row for row in rows if key(row) != group]
-            cells += _cells([row for row in rows if key(row) == group], Fit(published, seen), seen)
+            cells += _cells([row for row in of_2026(rows) if key(row) == group], Fit(published, seen), seen)
         yield f"leave one {split} out", cells
 
 
@@ -294,11 +325,30 @@ def section(published: Sequence[Published], rows: Sequence[Row]) -> list[str]:
         "| | figure | median error | p90 | bias | inside the range | its mean width | cells |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    fitted = ("in sample", _cells(rows, Fit(published, rows), rows))
+    found = Fit(published, rows)
+    fitted = ("in sample", _cells(of_2026(rows), found, rows))
     for label, cells in (fitted, *held_out(published, rows)):
         for what, _, _ in FIGURES:
             lines.append(f"| {label} | {what} | {spread([cell for cell in cells if cell.what == what])} |")
-    return [*lines, ""]
+    return [*lines, "", *_prompts_section(published, rows, found), ""]
+
+
+def _prompts_section(published: Sequence[Published], rows: Sequence[Row], found: Fit) -> Iterator[str]:
+    """Errors of TensorRT-LLM's prompts, in sample and with each of their models out."""
+    witnesses = [row for row in rows if row not in of_2026(rows)]
+    out: list[float] = []
+    for model in sorted({row.given["model"] for row in witnesses}):
+        without = fit(published, [row for row in rows if row.given["model"] != model])
+        out += [errors_of(row, without)["throughput"] for row in witnesses if row.given["model"] == model]
+    errors = [errors_of(row, found.parameters)["throughput"] for row in witnesses]
+    inside, held_out = (float(np.median(np.abs(np.expm1(some)))) for some in (errors, out))
+    yield (
+        f"What prompts of dense models reach on an H100 SXM has one witness among published rows: {len(witnesses)} of"
+        " TensorRT-LLM 1.0 (Llama 3.1 8B and 405B and 3.3 70B in FP8 on H100 and H200; 2,048 prompt and 128 answer"
+        f" tokens, or 5,000 and 500). Throughput is {inside:.1%} off in sample, {held_out:.1%} with their model out."
+        " They are fitted for their prompts alone, with a factor for what TensorRT-LLM changes; its other rows are"
+        " mostly decoding, and not fitted."
+    )
 
 
 def effect(published: Sequence[Published], rows: Sequence[Row], further: Sequence[Row]) -> list[str]:
@@ -307,7 +357,7 @@ def effect(published: Sequence[Published], rows: Sequence[Row], further: Sequenc
     lines = ["| parameter | fitted | with the table |", "|---|---|---|"]
     lines += [f"| {name} | {before[name]:.4g} | {after[name]:.4g} |" for name in PRIORS]
     lines += ["", "| rows | figure | median error | with the table |", "|---|---|---|---|"]
-    for label, some in (("2026", rows), ("the table", further)):
+    for label, some in (("2026", of_2026(rows)), ("the table", further)):
         medians = [_medians(some, parameters) for parameters in (before, after)]
         lines += [f"| {label} | {what} | {medians[0][what]:.1%} | {medians[1][what]:.1%} |" for what in medians[0]]
     decoding = [
@@ -352,7 +402,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help="fit again without each group")
     arguments = parser.parse_args()
     published, _ = accuracy_published.read(arguments.published)
-    rows = read(arguments.published_2026)
+    rows = read(arguments.published, arguments.published_2026)
     if arguments.reach:
         write_reach(rows)
         return
@@ -374,7 +424,7 @@ def write(found: Fit) -> None:
         fit_tables.rewrite("servers.csv", server_values(found.parameters, server), family=server)
     latency = {"latency_us": found.parameters["NVSwitch_latency_us"]}
     fit_tables.rewrite("fabrics.csv", latency, fabric="NVSwitch", server="")
-    for accelerators, slower in ((2, 1.0), (4, 1.0), (8, 1.216)):
+    for accelerators, slower in ((2, 1.0), (4, 1.0), (8, 1.213)):
         speed = found.parameters["PCIe_gb_per_s"] / accelerators / slower
         values = {"effective_gb_per_s": speed, "latency_us": found.parameters["PCIe_latency_us"]}
         fit_tables.rewrite("fabrics.csv", values, fabric="PCIe", server="", accelerators=str(accelerators))
@@ -385,6 +435,10 @@ def write(found: Fit) -> None:
         writer.writerows(rows)
 
 
+def of_2026(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if not row.given["server"].startswith(TENSORRT)]
+
+
 def loads_of(rows: Sequence[Row]) -> list[fit_tables.Load]:
     return [fit_tables.Load(row.deployment, row.input_tokens) for row in rows]
 
@@ -392,7 +446,7 @@ def loads_of(rows: Sequence[Row]) -> list[fit_tables.Load]:
 def write_reach(rows: Sequence[Row]) -> None:
     """SageMaker's prompts repeat, so none of them was computed."""
     founding, recent = "founding posts (2024-01-29)", "InferenceMAX and GPUStack (2025-12 to 2026-01)"
-    fit_tables.write([(founding, fit_tables.loads_of(cases_of_tables())), (recent, loads_of(rows))])
+    fit_tables.write([(founding, fit_tables.loads_of(cases_of_tables())), (recent, loads_of(of_2026(rows)))])
 
 
 if __name__ == "__main__":

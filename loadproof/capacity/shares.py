@@ -100,7 +100,7 @@ def _prefill_shares(
     requests = max(1, min(together, deployment.limits.step_prefill_tokens // new_tokens))
     tokens = min(requests * new_tokens, deployment.limits.step_prefill_tokens)
     times = StepTimes(deployment)
-    parts = times.plain_shares(tokens, 0)
+    parts = times.plain_shares(tokens, 0, scored=requests)
     server = times.plain_shares(requests, 0)["server"]
     whole = max(times.prefill_ms(tokens, requests), parts["fabric"] + server)
     body = whole - parts["fabric"] - server

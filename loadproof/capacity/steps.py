@@ -8,7 +8,7 @@ from typing import Literal
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import kv_bytes_per_token, kv_bytes_per_token_per_accelerator
 from loadproof.capacity.speculation import OWN_EXPERTS, Speculation
-from loadproof.catalog.weights import WIDE_BYTES, looked_up_parameters, wide_parameters
+from loadproof.catalog.weights import WIDE_BYTES, head_parameters, looked_up_parameters, wide_parameters
 
 Resource = Literal["bandwidth", "compute", "fabric", "server"]
 
@@ -18,7 +18,8 @@ class StepTimes:
 
     `step = max(read weights, compute) + read KV + all-reduce + server`, with N accelerators per copy:
     - read weights = bytes touched / (N · bandwidth · efficiency), a gain faster for a single token
-    - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
+    - compute      = (2 · body · tokens + 2 · head · scored tokens + attention) / (N · FLOP/s · efficiency), where the
+                     output head scores each decoded token, of a prompt its last alone; body = active parameters - head
     - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency · KV share)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
     - server       = a + b · layers + x · layers of experts + y · layers of linear attention + c · log2 N
@@ -40,6 +41,7 @@ class StepTimes:
         "_expert_read_ms",
         "_expert_skip",
         "_full_blocks",
+        "_head_ms_per_token",
         "_kv_ms_per_token",
         "_server_base_ms",
         "_server_per_prompt_token_ms",
@@ -63,7 +65,10 @@ class StepTimes:
         picked = bool(shape.experts) and not server.all_experts
         self._expert_skip = 1 - shape.experts_per_token / shape.experts if picked else 0.0
         self._single_token_gain = server.single_token_gain
-        self._compute_ms_per_token = 2 * shape.active_parameters_b * 1e9 / (n * flops_per_ms)
+        active = shape.active_parameters_b * 1e9
+        head = min(active, head_parameters(shape))
+        self._compute_ms_per_token = 2 * (active - head) / (n * flops_per_ms)
+        self._head_ms_per_token = 2 * head / (n * flops_per_ms)
         # Scores and weighted values: 2 · 2 FLOPs per head dimension, per layer, per pair of tokens.
         self._attention_ms_per_pair = 4 * shape.layers * shape.heads * shape.head_dim / (n * flops_per_ms)
         kv_bytes = kv_bytes_per_token if server.layers_in_turn else kv_bytes_per_token_per_accelerator
@@ -126,11 +131,15 @@ class StepTimes:
         drafted = self._draft.shares(batch)
         return {name: (value + drafted[name]) / self._emitted_tokens for name, value in parts.items()}
 
-    def plain_shares(self, batch: float, context_tokens: float, tokens_each: int = 1) -> dict[Resource, float]:
-        """The same of a step that computes `tokens_each` tokens of `batch` sequences and proposes none."""
+    def plain_shares(
+        self, batch: float, context_tokens: float, tokens_each: int = 1, scored: float | None = None
+    ) -> dict[Resource, float]:
+        """The same of a step that computes `tokens_each` tokens of `batch` sequences, proposes none, and scores so many
+        of them (all, unless said)."""
         tokens = batch * tokens_each
         choices = batch * (self._expert_choices if tokens_each > 1 else 1)
-        read, compute = self._read_ms(tokens, choices), tokens * self._compute_ms_per_token
+        read = self._read_ms(tokens, choices)
+        compute = tokens * self._compute_ms_per_token + (tokens if scored is None else scored) * self._head_ms_per_token
         return {
             "bandwidth": (read if read >= compute else 0.0) + self._kv_ms(batch, context_tokens),
             "compute": compute if compute > read else 0.0,
@@ -147,9 +156,11 @@ class StepTimes:
         prefill_requests: float = 0,
     ) -> float:
         """One step of the model over all tokens that it computes; what is proposed is already there."""
-        tokens = decodes * self._checked_tokens + prefill_tokens
+        checked = decodes * self._checked_tokens
+        tokens = checked + prefill_tokens
         read = self._read_ms(tokens, decodes * self._expert_choices + prefill_tokens)
-        compute = tokens * self._compute_ms_per_token + prefill_pairs * self._attention_ms_per_pair
+        compute = tokens * self._compute_ms_per_token + (checked + prefill_requests) * self._head_ms_per_token
+        compute += prefill_pairs * self._attention_ms_per_pair
         kv = self._kv_ms(decodes, context_tokens) if decodes else 0.0
         allreduce = self._allreduce_base_ms + tokens * self._allreduce_per_token_ms
         server = self._server_base_ms + (decodes + prefill_requests) * self._server_per_sequence_ms

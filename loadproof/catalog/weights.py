@@ -22,7 +22,12 @@ def looked_up_parameters(shape: Architecture) -> float:
     """Embeddings that are looked up and not multiplied with = vocabulary · hidden; 0 where the output head is the same
     matrix, which only a dense shape shows: all of its parameters are then active."""
     tied = not shape.experts and shape.active_parameters_b == shape.parameters_b
-    return 0.0 if tied else float(shape.vocab * shape.hidden)
+    return 0.0 if tied else head_parameters(shape)
+
+
+def head_parameters(shape: Architecture) -> float:
+    """The output head, which scores a token against the vocabulary = vocabulary · hidden."""
+    return float(shape.vocab * shape.hidden)
 
 
 def wide_parameters(shape: Architecture, quantization: str) -> float:
@@ -36,7 +41,7 @@ def wide_parameters(shape: Architecture, quantization: str) -> float:
         return 0.0
     if quantization == "mxfp4" and shape.experts:
         return max(0.0, total - 3.0 * shape.layers * shape.experts * shape.hidden * shape.moe_intermediate)
-    return min(total, looked_up_parameters(shape) + shape.vocab * shape.hidden)
+    return min(total, looked_up_parameters(shape) + head_parameters(shape))
 
 
 def weight_bytes(shape: Architecture, packed_bytes: float = 2.0, quantization: str = "none") -> float:

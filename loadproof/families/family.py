@@ -240,6 +240,7 @@ class ContainerFamily(Generic[C, S]):
     alike_since: tuple[tuple[int, ...], ...] | None  # first versions like those measured; None: nobody measured any
 
     # What most have not, or have alike.
+    measured_lines: tuple[tuple[int, ...], ...] = ()  # release lines that rows were fitted of: 1.1 is (1, 1)
     unset: Mapping[str, object] = field(default_factory=dict)  # settings that a container without their variable has
     former_variables: Mapping[str, str] = field(default_factory=dict)  # once or still read -> the field that says it
     switched_off: Callable[[str], Mapping[str, str]] = written_false  # for a variable whose setting is false

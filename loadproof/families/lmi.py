@@ -234,4 +234,5 @@ FAMILY = ContainerFamily(
     frees_past_window=lambda settings: not settings.batches_dynamically,
     keeps_prompts=lambda settings: not settings.batches_dynamically and settings.enable_prefix_caching is not False,
     alike_since=((0, 33), (15,)),  # vLLM's second engine, since v15 (DJL Serving's 0.33)
+    measured_lines=((20,),),
 )

@@ -157,5 +157,6 @@ FAMILY = ContainerFamily(
     limits=engine_limits,
     frees_past_window=lambda settings: True,
     alike_since=((0, 5),),
+    measured_lines=((0, 5),),
     keeps_prompts=lambda settings: settings.disable_radix_cache is not True,
 )

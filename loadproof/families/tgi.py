@@ -162,4 +162,5 @@ FAMILY = ContainerFamily(
     limits=_limits,
     frees_past_window=lambda settings: False,
     alike_since=(),
+    measured_lines=((1, 1),),  # JumpStart's images of January 2024
 )

@@ -215,5 +215,6 @@ FAMILY = ContainerFamily(
     limits=engine_limits,
     frees_past_window=lambda settings: True,
     alike_since=((0, 8),),  # its second engine
+    measured_lines=((0, 11), (0, 15)),
     keeps_prompts=lambda settings: settings.enable_prefix_caching is not False,  # on since the second engine
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from math import log
 
 import pytest
 from capacity_seed import SeedRow
@@ -68,14 +69,28 @@ def test_reading_kv_cache_adds_its_bytes() -> None:
 
 
 def test_a_long_prefill_is_bound_by_compute() -> None:
-    """2 · 6.607e9 · 1,000 FLOPs at 70 TFLOP/s are 188.8 ms; attention adds 4 · 32 · 4,096 · 500,000 / 70e12: 3.7 ms."""
-    assert StepTimes(bare(tgi_7b())).prefill_ms(1000) == pytest.approx(188.77 + 3.745, rel=1e-3)
+    """The head, 32,000 · 4,096 = 0.131e9, scores the last token alone: 2 · 6.476e9 · 1,000 FLOPs at 70 TFLOP/s are
+    185.03 ms and the head's 0.004; attention adds 4 · 32 · 4,096 · 500,000 / 70e12: 3.745 ms."""
+    assert StepTimes(bare(tgi_7b())).prefill_ms(1000) == pytest.approx(185.03 + 0.004 + 3.745, rel=1e-4)
+
+
+def test_each_prompt_of_a_step_is_scored_once() -> None:
+    """Four prompts of 250 tokens for one of 1,000: three heads more, 3 · 2 · 0.131072e9 / 70e12 = 0.01123 ms, and a
+    quarter of the attention, 3.745 · 3 / 4 = 2.809 ms less."""
+    times = StepTimes(bare(tgi_7b()))
+    assert times.prefill_ms(1000, 4) - times.prefill_ms(1000) == pytest.approx(0.01123 - 2.8087, rel=1e-3)
+
+
+def test_every_decoded_token_is_scored() -> None:
+    """1,000 sequences are bound by compute: 2 · 6.607e9 · 1,000 FLOPs at 70 TFLOP/s are 188.77 ms."""
+    shares = StepTimes(bare(tgi_7b())).decode_shares(1000, 0)
+    assert shares["compute"] == pytest.approx(188.77, rel=1e-4)
 
 
 def test_all_reduce_moves_its_bytes_twice_over_the_ring() -> None:
-    """64 reduces over 4: 64 · 2 · 3/4 · 8,192 bytes at 5.423 GB/s are 0.145 ms a token; 64 · 3.843 us · 2 once."""
+    """64 reduces over 4: 64 · 2 · 3/4 · 8,192 bytes at 5.41 GB/s are 0.145 ms a token; 64 · 3.95 us · 2 once."""
     shares = StepTimes(bare(tgi_7b(4, "ml.g5.12xlarge"))).decode_shares(10, 0)
-    assert shares["fabric"] == pytest.approx(10 * 0.14502 + 0.49190, rel=1e-3)
+    assert shares["fabric"] == pytest.approx(10 * 0.14537 + 0.50560, rel=1e-3)
 
 
 def test_shares_sum_to_the_step() -> None:
@@ -258,23 +273,25 @@ def test_few_sequences_of_few_key_value_heads_leave_multiprocessors_idle() -> No
 
 
 def test_prompts_reach_another_share_of_compute_by_generation_and_kind() -> None:
-    """Bursts: dense models reach 0.37 of an H100's datasheet and 0.6 of an A100's, mixtures 0.2 to 0.3 of an H100's."""
+    """Bursts: dense models reach 0.6 of an A100's datasheet, mixtures 0.2 to 0.3 of an H100's. There TensorRT-LLM's
+    dense prompts reach 0.55 in 8 bits, and matrix products alone 0.8 in 16 and 0.5 in 8."""
 
     def reached(accelerator: str, *, mixture: bool = False, fp8: bool = False) -> float:
         row = efficiency_row("vllm", accelerator, mixture=mixture, fp8=fp8)
         assert row is not None
         return row.compute_efficiency
 
-    assert reached("H100") == pytest.approx(0.37, rel=0.15)
+    assert 0.5 <= reached("H100") <= 0.8
+    assert 0.35 <= reached("H100", fp8=True) <= 0.55
     assert 0.2 <= reached("H200", mixture=True) <= 0.3
     assert reached("A100-80") == pytest.approx(0.6, rel=0.1)
     assert reached("H100", fp8=True) < reached("H100")  # of twice the FLOP/s
 
 
 def test_a_generation_nobody_measured_has_the_row_of_any() -> None:
-    """Ada's prompts lie between Hopper's and Ampere's, and are more in doubt; TGI's row speaks for itself."""
+    """Ada's prompts lie within their doubt of Hopper's and Ampere's, and are more in doubt; TGI's row is its own."""
     rows = [efficiency_row("vllm", name, mixture=False, fp8=False) for name in ("H100", "L40S", "A100-80")]
     shares, doubts = zip(*((row.compute_efficiency, row.doubt) for row in rows if row is not None), strict=True)
-    assert list(shares) == sorted(shares) and len(shares) == 3
-    assert doubts[1] > 5 * max(doubts[0], doubts[2])
+    assert max(abs(log(shares[1] / share)) for share in (shares[0], shares[2])) < doubts[1]
+    assert doubts[1] > 3 * max(doubts[0], doubts[2])
     assert efficiency_row("tgi", "A100-80", mixture=True, fp8=False) is None

@@ -63,9 +63,9 @@ workload: {{input_tokens: 512, output_tokens: 512}}
 
 def test_a_round_checks_all_in_one_step_and_is_shared_by_its_tokens() -> None:
     """Llama 3.1 8B on an H100 of 3,350 GB/s: weights 15.01 GB in 4.4806 ms; a head of 449.8 million parameters in
-    0.2686 ms, and 1.04 ms a pass, three times; 1 + 0.457 + 0.2088 + 0.0954 = 1.7613 tokens a round."""
+    0.2686 ms, and 1.03 ms a pass, three times; 1 + 0.456 + 0.2079 + 0.0948 = 1.7587 tokens a round."""
     steps = StepTimes(speculating(bare(vllm(accelerators=1)), EAGLE))
-    assert steps.decode_ms(1, 0) == pytest.approx((4.4806 + 3 * (0.2686 + 1.04)) / 1.7613, rel=1e-3)
+    assert steps.decode_ms(1, 0) == pytest.approx((4.4806 + 3 * (0.2686 + 1.03)) / 1.7587, rel=1e-3)
 
 
 def test_a_prompt_beside_a_round_costs_its_own_time_whole() -> None:
@@ -123,11 +123,12 @@ def test_a_config_that_no_profile_says_is_not_planned(text: str) -> None:
 
 
 def test_a_plan_says_what_it_is_worth_and_how_sure_it_is(tmp_path: Path) -> None:
-    """A grade lower than plain decoding's, a wider range, and the gain at the objectives' load."""
+    """A grade lower than plain decoding's (B: the newest vLLM is in no row), a wider range, and the gain at the
+    objectives' load."""
     plain = make_plan(profile(tmp_path, ""))
     drafting = "  speculative: {method: eagle3, tokens: 3, draft_model: /opt/ml/model/draft}\n"
     plan = make_plan(profile(tmp_path, drafting))
-    assert (plain.grade, plan.grade) == ("A", "B") and plan.confidence.band > plain.confidence.band
+    assert (plain.grade, plan.grade) == ("B", "C") and plan.confidence.band > plain.confidence.band
     assert plan.memory.weights_gib > plain.memory.weights_gib
     assert plan.at_objectives is not None and plain.at_objectives is not None
     worth = plain.at_objectives.e2e_ms / plan.at_objectives.e2e_ms
