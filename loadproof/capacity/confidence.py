@@ -138,7 +138,7 @@ def _of_requests(deployment: PlannedDeployment, prompt_tokens: float | None) -> 
     meaning = MEANING[grade]
     doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
     if grade != "D" and not _line_measured(deployment):
-        grade, meaning = max(grade, "B"), f"{meaning}; but {_lines(deployment)}"
+        grade, meaning = max(grade, "B"), f"{meaning}; {_lines(deployment)}"
         if not _line_alike(deployment):
             doubts.append(_VERSION)
     packed = (server.family, deployment.quantization, GENERATION.get(deployment.accelerator.name))

@@ -187,7 +187,7 @@ def test_each_line_of_tgi_is_its_own(version: str) -> None:
     found = confidence_of(replace(tgi("ml.g5.2xlarge", 1), version=version))
     line = ".".join(version.split(".")[:2])
     assert found.grade == "B" and found.band == pytest.approx(exp(0.1860) - 1, rel=1e-3)
-    assert found.meaning.endswith(f"but no published row is of TGI {line}, those fitted are of 1.1")
+    assert found.meaning.endswith(f"; no published row is of TGI {line}, those fitted are of 1.1")
 
 
 @pytest.mark.parametrize(
