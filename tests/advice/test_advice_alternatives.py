@@ -168,9 +168,9 @@ def test_variables_of_one_server_keep_the_search_with_it() -> None:
 )
 def test_a_goal_orders_by_its_own_figure(goal: Any, figure: Any) -> None:
     """All rows of the dev profile have a price and fit, so the figure never falls from row to row (own row last where
-    it is beaten)."""
+    it is beaten). A rough guess of grade D may have to let a better graded one go first."""
     found = find_alternatives(profile_of("dev/llama-3-1-8b.yaml"), goal)
-    values = [figure(row) for row in found.ranked if not row.dominated]
+    values = [figure(row) for row in found.ranked if not row.dominated and row.grade != "D"]
     assert all(left <= right + 1e-5 * abs(right) for left, right in pairwise(values))
     assert values[0] == pytest.approx(min(values), rel=1e-5)
 

@@ -34,7 +34,9 @@ def table(folder: Path, *rows: tuple[int, float, float], server: str = "vllm") -
     return path
 
 
-LEVELS = ((1, 20.0, 90.0), (2, 39.0, 110.0), (4, 76.0, 150.0), (8, 140.0, 240.0))
+# A server 20 ms slower a step than vLLM. A prompt's 256 · 2 · 6.98e9 FLOPs at 0.61 of 70 TFLOP/s are 84 ms, to which
+# those 20 and 28 ms outside the step come: 132 ms alone.
+LEVELS = ((1, 20.0, 135.0), (2, 39.0, 165.0), (4, 76.0, 230.0), (8, 140.0, 360.0))
 
 
 def test_a_table_becomes_a_calibration_and_says_its_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from loadproof.cli.plan.text import render
 from loadproof.profiles import load_profile
 
 DEV = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
-REASON = "75% of 27 in flight a copy (at 28 in flight ttft_p95_ms is predicted at 513, over 500)"
+REASON = "75% of 28 in flight a copy (at 29 in flight ttft_p95_ms is predicted at 502, over 500)"
 
 
 def planned(folder: Path, *edits: tuple[str, str]) -> Plan:
@@ -38,7 +38,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def test_document(plan: Plan) -> None:
     """Component, field, number and reason of each."""
     target, cooldown = plan_document(plan)["scaling"]
-    assert target == {"component": "main", "field": "scaling.policies[0].target", "value": 20, "reason": REASON}
+    assert target == {"component": "main", "field": "scaling.policies[0].target", "value": 21, "reason": REASON}
     assert (cooldown["field"], cooldown["value"]) == ("scaling.policies[0].scale_out_cooldown_s", 450)
 
 
@@ -51,14 +51,14 @@ def test_text(plan: Plan) -> None:
     shown = captured.get()
     assert "Scaling, derived from auto" in shown and "why (predicted)" in shown
     (line,) = [line for line in shown.splitlines() if "policies[0].target" in line]
-    assert [cell.strip() for cell in line.split("│")] == ["scaling.policies[0].target", "20", REASON]
+    assert [cell.strip() for cell in line.split("│")] == ["scaling.policies[0].target", "21", REASON]
 
 
 def test_page(plan: Plan) -> None:
     """The same row on the page; a profile without any auto has no such section."""
     page = page_of(plan)
     assert (
-        f'<th scope="row" class="left">scaling.policies[0].target</th><td>20</td><td class="left meaning">{REASON}'
+        f'<th scope="row" class="left">scaling.policies[0].target</th><td>21</td><td class="left meaning">{REASON}'
         in page
     )
     assert "Scaling derived from auto" not in page_of(make_plan(load_profile(DEV)))

@@ -198,7 +198,8 @@ def test_a_read_only_file_is_left_as_it_is(root: Path, capsys: pytest.CaptureFix
 
 
 def test_a_map_that_gets_other_keys_keeps_its_place_and_its_comment(tmp_path: Path) -> None:
-    """TGI's one setting goes, vLLM's come: between the same braces, before the same comment."""
+    """TGI's one setting goes, another family's come (vLLM's or SGLang's): between the same braces, before the same
+    comment."""
     good = Path(__file__).parents[1] / "profiles" / "good" / "plain-variant.yaml"
     settings = "  settings: {max_total_tokens: 8192}"
     text = good.read_text(encoding="utf-8")
@@ -207,4 +208,5 @@ def test_a_map_that_gets_other_keys_keeps_its_place_and_its_comment(tmp_path: Pa
     target.write_text(text.replace(settings, f"{settings}  # short on purpose"), encoding="utf-8")
     assert run(["plan", str(target), "--write", *AMONG]) == 0
     (line,) = [line for line in target.read_text(encoding="utf-8").splitlines() if "settings:" in line]
-    assert re.fullmatch(r"  settings: \{tensor_parallel_degree: 1, max_model_len: 8192.*\}  # short on purpose", line)
+    length = "(max_model_len|context_length): 8192"
+    assert re.fullmatch(rf"  settings: \{{tensor_parallel_degree: 1, {length}.*\}}  # short on purpose", line)

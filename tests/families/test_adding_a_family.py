@@ -49,7 +49,7 @@ VARIABLES = {
     "NIM_ENABLE_KV_CACHE_REUSE": "false",
 }
 MOST_HAVE_NOT = {
-    "keeps_prompts",
+    *("keeps_prompts", "measured_lines"),
     *("unset", "former_variables", "switched_off", "speculation", "refusals"),
     *(
         "bare_flags",
