@@ -18,11 +18,12 @@ from loadproof.localcloud.model_server.start import CannotStartError, twin_deplo
 REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 TGI = f"{REGISTRY}/huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04"
 LMI = f"{REGISTRY}/djl-inference:0.36.0-lmi27.0.0-cu130"
+LMI15 = f"{REGISTRY}/djl-inference:0.33.0-lmi15.0.0-cu128"
 LMI29 = f"{REGISTRY}/djl-inference:0.38.0-lmi29.0.0-cu130"
 VLLM = f"{REGISTRY}/vllm:0.29.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 SGLANG = f"{REGISTRY}/sglang:0.5.19-gpu-py312-cu130-ubuntu24.04-sagemaker"
 MODEL = "Qwen/Qwen3-8B"  # 32 attention heads, 8 key-value heads, 40,960 positions
-HOSTS = {TGI: "al2-ami-sagemaker-inference-gpu-3-1"}
+HOSTS = {TGI: "al2-ami-sagemaker-inference-gpu-3-1", LMI15: "al2-ami-sagemaker-inference-gpu-3-1"}
 NEWEST = "al2023-ami-sagemaker-inference-gpu-4-1"
 
 
@@ -67,6 +68,7 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
         (SGLANG, {"SM_SGLANG_QUANTIZATION": "fp9"}, "argument --quantization: invalid choice: fp9"),
         (VLLM, {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "64", "SM_VLLM_MAX_NUM_SEQS": "256"}, "fewer than max_num_seqs 256"),
         (LMI, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
+        (LMI15, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
         (TGI, {"MAX_INPUT_TOKENS": "4096", "MAX_TOTAL_TOKENS": "4096"}, "leaves no room past max_input_tokens"),
         (TGI, {"MAX_INPUT_TOKENS": "4000", "MAX_INPUT_LENGTH": "3000"}, "Both `max_input_tokens` (4000)"),
         (TGI, {"HF_MODEL_QUANTIZE": "int3"}, "invalid value 'int3' for '--quantize"),
