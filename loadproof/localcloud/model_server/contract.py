@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from loadproof.catalog import host_images, instances
+from loadproof.catalog import accelerators, host_images, instances
 from loadproof.catalog.contracts import (
     Running,
     adapter_switch,
@@ -23,6 +23,7 @@ from loadproof.localcloud.model_server.container import (
     ContainerResponse,
     whole,
 )
+from loadproof.profiles.checks.facts import knows_chip
 from loadproof.profiles.schema import Family
 from loadproof.profiles.settings import quantization_from_variables
 
@@ -59,6 +60,12 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
         raise CannotStartError(
             f"{_NO_LOG}'docker run <image> serve'. (The image is of CUDA {cuda}, {named} with {driver} "
             f"starts CUDA {' and '.join(sorted(host.starts_cuda))}; on AWS there would be no log.)"
+        )
+    chip = accelerators().get(row.accelerator) if row else None
+    if cuda is not None and chip is not None and chip.vendor == "NVIDIA" and not knows_chip(cuda, chip):
+        raise CannotStartError(
+            "CUDA error: no kernel image is available for execution on the device (The image is of CUDA "
+            f"{cuda}, {place.instance_type} with {chip.name} needs {chip.min_cuda} or newer.)"
         )
     names = FAMILIES[family].model_variables
     running = Running(

@@ -1,7 +1,8 @@
 """What servers stop at before they load a weight: each case is one that a server's own source refuses.
 
 Sources: vllm/config (world size, heads, max_model_len, dtype, LoRA ranks, AWQ's config file), text-generation-inference
-launcher/src/main.rs (token limits, both names of the input's limit, quantizations), djl-serving releases (lmi-dist).
+launcher/src/main.rs (token limits, both names of the input's limit, quantizations), djl-serving releases (lmi-dist);
+huggingface_hub/constants.py (offline).
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
         (LMI15, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
         (TGI, {"MAX_INPUT_TOKENS": "4096", "MAX_TOTAL_TOKENS": "4096"}, "leaves no room past max_input_tokens"),
         (TGI, {"MAX_INPUT_TOKENS": "4000", "MAX_INPUT_LENGTH": "3000"}, "Both `max_input_tokens` (4000)"),
+        (VLLM, {"HF_HUB_OFFLINE": "1"}, "offline mode is enabled. To disable it, please unset HF_HUB_OFFLINE"),
+        (TGI, {"TRANSFORMERS_OFFLINE": "true"}, "please unset TRANSFORMERS_OFFLINE"),
         (TGI, {"HF_MODEL_QUANTIZE": "int3"}, "invalid value 'int3' for '--quantize"),
     ],
 )
@@ -86,6 +89,15 @@ def test_a_t4_has_no_bfloat16() -> None:
         started(VLLM, {"SM_VLLM_DTYPE": "bfloat16", "SM_VLLM_MAX_MODEL_LEN": "2048"}, "ml.g4dn.12xlarge")
 
 
+def test_an_image_older_than_the_chip_does_not_start() -> None:
+    """NVIDIA's CUDA Features Archive 12.9.1: code for sm_120 begins with CUDA 12.8; TGI's images are of 12.4.
+
+    `check` says so of a profile (LP324); what a notebook deploys must not do better here than on AWS.
+    """
+    with pytest.raises(CannotStartError, match=r"no kernel image .* needs 12\.8 or newer"):
+        started(TGI, {}, "ml.g7e.12xlarge")
+
+
 @pytest.mark.parametrize(
     "variables",
     [
@@ -98,6 +110,7 @@ def test_a_t4_has_no_bfloat16() -> None:
         {"SM_VLLM_QUANTIZATION": "fp8"},
         {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "64"},
         {"SM_VLLM_DTYPE": "half"},
+        {"HF_HUB_OFFLINE": "0"},
     ],
 )
 def test_what_it_starts_with(variables: dict[str, str]) -> None:
