@@ -67,6 +67,10 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
             "CUDA error: no kernel image is available for execution on the device (The image is of CUDA "
             f"{cuda}, {place.instance_type} with {chip.name} needs {chip.min_cuda} or newer.)"
         )
+    for_neuron = "neuron" in view.image.rpartition("/")[2]
+    if chip is not None and for_neuron != (chip.vendor == "AWS") and (for_neuron or cuda is not None):
+        lacks = "[NRT] nrt_init: no neuron device found" if for_neuron else "RuntimeError: No CUDA GPUs are available"
+        raise CannotStartError(f"{lacks} ({place.instance_type} has {chip.name} of {chip.vendor}.)")
     names = FAMILIES[family].model_variables
     running = Running(
         image=view.image,

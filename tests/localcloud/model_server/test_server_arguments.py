@@ -19,6 +19,7 @@ from loadproof.localcloud.model_server.start import CannotStartError, twin_deplo
 REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 TGI = f"{REGISTRY}/huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04"
 LMI = f"{REGISTRY}/djl-inference:0.36.0-lmi27.0.0-cu130"
+NEURON = f"{REGISTRY}/huggingface-pytorch-tgi-inference:2.1.2-optimum0.0.27-neuronx-py310-ubuntu22.04"
 LMI15 = f"{REGISTRY}/djl-inference:0.33.0-lmi15.0.0-cu128"
 LMI29 = f"{REGISTRY}/djl-inference:0.38.0-lmi29.0.0-cu130"
 VLLM = f"{REGISTRY}/vllm:0.29.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
@@ -87,6 +88,22 @@ def test_a_t4_has_no_bfloat16() -> None:
     """vllm/platforms/cuda.py, `check_if_supports_dtype`: capability 8.0 and later."""
     with pytest.raises(CannotStartError, match=r"T4 GPU has compute capability 7\.5"):
         started(VLLM, {"SM_VLLM_DTYPE": "bfloat16", "SM_VLLM_MAX_MODEL_LEN": "2048"}, "ml.g4dn.12xlarge")
+
+
+@pytest.mark.parametrize(
+    ("image", "instance_type", "says"),
+    [
+        (TGI, "ml.inf2.24xlarge", "No CUDA GPUs are available"),
+        (NEURON, "ml.g6.12xlarge", "no neuron device found"),
+    ],
+)
+def test_an_image_of_another_maker_does_not_start(image: str, instance_type: str, says: str) -> None:
+    """torch/cuda/__init__.py (`_lazy_init`); Neuron runtime's troubleshooting guide. `check` says so too (LP315).
+
+    Published: cuda-image-on-inf1 in tests/containers/published_failures.yaml; here a notebook's deployment started.
+    """
+    with pytest.raises(CannotStartError, match=says):
+        started(image, {}, instance_type)
 
 
 def test_an_image_older_than_the_chip_does_not_start() -> None:
