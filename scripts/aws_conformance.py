@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import boto3
 import jmespath
@@ -195,7 +196,7 @@ class Recorder:
 def main(arguments: list[str]) -> int:
     """0 when everything was asked and taken away."""
     options = _options(arguments)
-    session, local = boto3.Session(), bool(options.endpoint_url)
+    session = boto3.Session()
     config = Config(retries={"total_max_attempts": 5, "mode": "standard"})
     clients: Json = {}
 
@@ -204,7 +205,10 @@ def main(arguments: list[str]) -> int:
             clients[service] = session.client(service, endpoint_url=options.endpoint_url, config=config)
         return clients[service]
 
-    account = client("sts").get_caller_identity()["Account"]
+    asked = client("sts")
+    # AWS_ENDPOINT_URL names a local cloud as well as the option does: who answers counts.
+    local = ".amazonaws." not in (urlsplit(asked.meta.endpoint_url).hostname or "")
+    account = asked.get_caller_identity()["Account"]
     if account != options.account:
         raise SystemExit(f"the credentials are of account {account}, not {options.account}")
     chosen = [one for one in experiments() if not (options.free and one.costs)]

@@ -110,7 +110,7 @@ def _prices(today: date) -> Iterator[AuditFinding]:
         if row.price_unverified or row.price_derived:
             found = f"price derived or to be verified: {row.price_source}"
             yield AuditFinding("instances.csv", name, "from memory", found, _look_up(name))
-        elif _UNCHECKABLE.search(row.price_source):
+        if _UNCHECKABLE.search(row.price_source):
             found = f"a price nobody can look up: {row.price_source}"
             yield AuditFinding("instances.csv", name, "uncheckable", found, "name the page or the file's repository")
         if _older(row.price_date, today):

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from loadproof.catalog import Accelerator, Architecture
+from loadproof.catalog.contracts import software_of, within
 from loadproof.families import vllm
 from loadproof.families.family import (
     MOUNTED_WEIGHTS,
@@ -117,11 +118,12 @@ def _batching(container: LmiContainer) -> Iterator[Contradiction]:
 
 
 def _engine(container: LmiContainer) -> Iterator[Contradiction]:
+    path, engine = ("settings", "rolling_batch"), container.settings.rolling_batch
+    lmi = software_of(container.image).get("lmi_image") if container.image is not None else None
+    if engine == "lmi-dist" and (container.image is None or (lmi is not None and within(lmi, "15.0.0", ""))):
+        yield Contradiction(path, "lmi-dist was removed in LMI 0.33", "write auto")
     if container.image is not None:
         return
-    path, engine = ("settings", "rolling_batch"), container.settings.rolling_batch
-    if engine == "lmi-dist":
-        yield Contradiction(path, "lmi-dist was removed in LMI 0.33", "write auto")
     if engine == "trtllm":
         found = "the catalog's LMI images have no TensorRT-LLM"
         yield Contradiction(path, found, "write auto, or give container.image of a -tensorrtllm tag")

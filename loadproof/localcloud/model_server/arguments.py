@@ -37,6 +37,7 @@ _TGI_QUANTIZATIONS: Final = {
     "awq", "compressed-tensors", "eetq", "exl2", "gptq", "marlin", "bitsandbytes", "bitsandbytes-nf4",
     "bitsandbytes-fp4", "fp8",
 }  # fmt: skip
+_TRUE_ON_THE_HUB: Final = frozenset({"1", "ON", "YES", "TRUE"})  # huggingface_hub/constants.py, ENV_VARS_TRUE_VALUES
 _OF_A_CHECKPOINT: Final = ("awq", "gptq")  # nobody quantizes so while loading
 
 
@@ -63,6 +64,7 @@ def check_shape(view: ContainerView, name: Family, shape: Architecture, model_id
     for said in (
         *_split(shape, settings.tensor_parallel_degree or 1),
         *_longest(view, FAMILIES[name], settings, shape),
+        *_offline(view, name, model_id),
         *_unquantized(view, name, model_id),
     ):
         raise CannotStartError(said)
@@ -148,10 +150,26 @@ def _longest(
         )
 
 
+def _fetched(view: ContainerView, name: Family, model_id: str) -> bool:
+    """True for a model that the server gets from the hub, by its id."""
+    names = FAMILIES[name].model_variables
+    return names is not None and model_id in [view.environment.get(one) for one in (names.model, *names.looked_up)]
+
+
+def _offline(view: ContainerView, name: Family, model_id: str) -> Iterator[str]:
+    """huggingface_hub/constants.py: HF_HUB_OFFLINE, and Transformers' older name for it."""
+    for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        if view.environment.get(variable, "").upper() in _TRUE_ON_THE_HUB and _fetched(view, name, model_id):
+            yield f"Cannot reach {model_id}: offline mode is enabled. To disable it, please unset {variable}."
+
+
 def _unquantized(view: ContainerView, name: Family, model_id: str) -> Iterator[str]:
     """A method that only a checkpoint can have, of one from the hub that has none."""
-    written, names = quantization_from_variables(name, view.environment), FAMILIES[name].model_variables
-    fetched = names is not None and model_id in [view.environment.get(one) for one in (names.model, *names.looked_up)]
-    published = architecture(model_id)
-    if fetched and written in _OF_A_CHECKPOINT and published is not None and published.quantization == "none":
+    written, published = quantization_from_variables(name, view.environment), architecture(model_id)
+    if (
+        _fetched(view, name, model_id)
+        and written in _OF_A_CHECKPOINT
+        and published is not None
+        and published.quantization == "none"
+    ):
         yield f"Cannot find the config file for {written}: {model_id} is not quantized"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from loadproof.catalog import host_images, instances
+from loadproof.catalog import accelerators, host_images, instances
 from loadproof.catalog.contracts import (
     Running,
     adapter_switch,
@@ -23,6 +23,7 @@ from loadproof.localcloud.model_server.container import (
     ContainerResponse,
     whole,
 )
+from loadproof.profiles.checks.facts import knows_chip
 from loadproof.profiles.schema import Family
 from loadproof.profiles.settings import quantization_from_variables
 
@@ -60,6 +61,16 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
             f"{_NO_LOG}'docker run <image> serve'. (The image is of CUDA {cuda}, {named} with {driver} "
             f"starts CUDA {' and '.join(sorted(host.starts_cuda))}; on AWS there would be no log.)"
         )
+    chip = accelerators().get(row.accelerator) if row else None
+    if cuda is not None and chip is not None and chip.vendor == "NVIDIA" and not knows_chip(cuda, chip):
+        raise CannotStartError(
+            "CUDA error: no kernel image is available for execution on the device (The image is of CUDA "
+            f"{cuda}, {place.instance_type} with {chip.name} needs {chip.min_cuda} or newer.)"
+        )
+    for_neuron = "neuron" in view.image.rpartition("/")[2]
+    if chip is not None and for_neuron != (chip.vendor == "AWS") and (for_neuron or cuda is not None):
+        lacks = "[NRT] nrt_init: no neuron device found" if for_neuron else "RuntimeError: No CUDA GPUs are available"
+        raise CannotStartError(f"{lacks} ({place.instance_type} has {chip.name} of {chip.vendor}.)")
     names = FAMILIES[family].model_variables
     running = Running(
         image=view.image,

@@ -25,6 +25,7 @@ from loadproof.profiles.checks.facts import (
     weight_bytes,
 )
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
+from loadproof.profiles.schema import HubSource
 from loadproof.profiles.secrets import shown
 from loadproof.profiles.settings import catalog_image, image_name, supported_quantizations
 
@@ -255,6 +256,22 @@ def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Found]:
     if row is not None and model.architecture is None and row.quantization not in ("none", model.quantization):
         found = f"the checkpoint of {model.id} is stored in {row.quantization}, found {model.quantization}"
         yield Found(placed.at("model", "quantization"), found, f"write {row.quantization}")
+
+
+@component_rule(
+    "LP376",
+    "Quantized format of a checkpoint that has none",
+    reason="awq and gptq are made beforehand, with data; no server makes them while it loads, as it does fp8. It says "
+    "`Cannot find the config file for awq`. What the hub has under this name is not quantized.",
+    mend="Name the repository of the quantized checkpoint in model.id, or write quantization: none or fp8.",
+)
+def quantized_format_of_none(placed: Placed) -> Iterator[Found]:
+    model = placed.component.model
+    row = catalog.architecture(model.id) if isinstance(model.source, HubSource) else None
+    made_before = model.quantization in ("awq", "gptq")
+    if made_before and row is not None and model.architecture is None and row.quantization == "none":
+        found = f"{model.id} is not quantized on the hub, found {model.quantization}"
+        yield Found(placed.at("model", "quantization"), found, f"name a repository with {model.quantization} weights")
 
 
 @component_rule(

@@ -10,6 +10,7 @@ from typing import Final
 from loadproof import catalog
 from loadproof.catalog.arguments import unknown_arguments
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
+from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.schema import HubSource
@@ -208,12 +209,22 @@ def _verb(refusal: ContractRefusal) -> str:
     return "does not start" if refusal.outcome == "starting" else "answers no request"
 
 
+def _names(refusal: ContractRefusal, variable: str, value: str) -> bool:
+    return bool(refusal.variables) and re.search(refusal.variables, f"{variable}={value}") is not None
+
+
 def _place(refusal: ContractRefusal, placed: Placed, at_instance: Path) -> Path:
     """The field to change first."""
     if refusal.remote_code:
         return placed.at("model", "trust_remote_code")
     if refusal.driver_below:
         return ("endpoint", "ami_version")
+    written = [one for one in placed.component.container.environment.items() if _names(refusal, *one)]
+    if written:
+        return placed.at("container", "environment", written[0][0])
+    names = FAMILIES[placed.component.container.family].model_variables
+    if names is not None and _names(refusal, names.dtype, "float16"):
+        return placed.at("model", "dtype")
     if refusal.accelerators:
         return at_instance
     if refusal.missing or refusal.variables:

@@ -53,6 +53,26 @@ def test_it_runs_whole_and_leaves_nothing(cloud: LocalCloud, aws: Callable[[str]
     assert left == []
 
 
+def test_facts_of_a_local_cloud_never_pass_for_those_of_aws(cloud: LocalCloud, tmp_path: Path) -> None:
+    """`loadproof local env` (docs/local-cloud.md) says which cloud answers, without an option; boto3 follows it.
+
+    Facts that say "from AWS" would be put beside the recordings: the local cloud compared with itself.
+    """
+    output = tmp_path / "facts.yaml"
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--account", cloud.account, "--free", "--output", str(output)],
+        env={**os.environ, **cloud.environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert output.read_text(encoding="utf-8").startswith(
+        "# Recorded by scripts/aws_conformance.py from a local cloud, us-east-1"
+    )
+
+
 def test_credentials_of_another_account_are_refused(cloud: LocalCloud, tmp_path: Path) -> None:
     """Nobody pays for what another account's owner asked."""
     done = ran(cloud, tmp_path / "facts.yaml", account="999999999999")

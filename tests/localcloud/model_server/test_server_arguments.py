@@ -1,7 +1,8 @@
 """What servers stop at before they load a weight: each case is one that a server's own source refuses.
 
 Sources: vllm/config (world size, heads, max_model_len, dtype, LoRA ranks, AWQ's config file), text-generation-inference
-launcher/src/main.rs (token limits, both names of the input's limit, quantizations), djl-serving releases (lmi-dist).
+launcher/src/main.rs (token limits, both names of the input's limit, quantizations), djl-serving releases (lmi-dist);
+huggingface_hub/constants.py (offline).
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from loadproof.localcloud.model_server.start import CannotStartError, twin_deplo
 REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 TGI = f"{REGISTRY}/huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04"
 LMI = f"{REGISTRY}/djl-inference:0.36.0-lmi27.0.0-cu130"
+NEURON = f"{REGISTRY}/huggingface-pytorch-tgi-inference:2.1.2-optimum0.0.27-neuronx-py310-ubuntu22.04"
+LMI15 = f"{REGISTRY}/djl-inference:0.33.0-lmi15.0.0-cu128"
 LMI29 = f"{REGISTRY}/djl-inference:0.38.0-lmi29.0.0-cu130"
 VLLM = f"{REGISTRY}/vllm:0.29.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 SGLANG = f"{REGISTRY}/sglang:0.5.19-gpu-py312-cu130-ubuntu24.04-sagemaker"
 MODEL = "Qwen/Qwen3-8B"  # 32 attention heads, 8 key-value heads, 40,960 positions
-HOSTS = {TGI: "al2-ami-sagemaker-inference-gpu-3-1"}
+HOSTS = {TGI: "al2-ami-sagemaker-inference-gpu-3-1", LMI15: "al2-ami-sagemaker-inference-gpu-3-1"}
 NEWEST = "al2023-ami-sagemaker-inference-gpu-4-1"
 
 
@@ -67,8 +70,11 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
         (SGLANG, {"SM_SGLANG_QUANTIZATION": "fp9"}, "argument --quantization: invalid choice: fp9"),
         (VLLM, {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "64", "SM_VLLM_MAX_NUM_SEQS": "256"}, "fewer than max_num_seqs 256"),
         (LMI, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
+        (LMI15, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
         (TGI, {"MAX_INPUT_TOKENS": "4096", "MAX_TOTAL_TOKENS": "4096"}, "leaves no room past max_input_tokens"),
         (TGI, {"MAX_INPUT_TOKENS": "4000", "MAX_INPUT_LENGTH": "3000"}, "Both `max_input_tokens` (4000)"),
+        (VLLM, {"HF_HUB_OFFLINE": "1"}, "offline mode is enabled. To disable it, please unset HF_HUB_OFFLINE"),
+        (TGI, {"TRANSFORMERS_OFFLINE": "true"}, "please unset TRANSFORMERS_OFFLINE"),
         (TGI, {"HF_MODEL_QUANTIZE": "int3"}, "invalid value 'int3' for '--quantize"),
     ],
 )
@@ -85,6 +91,31 @@ def test_a_t4_has_no_bfloat16() -> None:
 
 
 @pytest.mark.parametrize(
+    ("image", "instance_type", "says"),
+    [
+        (TGI, "ml.inf2.24xlarge", "No CUDA GPUs are available"),
+        (NEURON, "ml.g6.12xlarge", "no neuron device found"),
+    ],
+)
+def test_an_image_of_another_maker_does_not_start(image: str, instance_type: str, says: str) -> None:
+    """torch/cuda/__init__.py (`_lazy_init`); Neuron runtime's troubleshooting guide. `check` says so too (LP315).
+
+    Published: cuda-image-on-inf1 in tests/containers/published_failures.yaml; here a notebook's deployment started.
+    """
+    with pytest.raises(CannotStartError, match=says):
+        started(image, {}, instance_type)
+
+
+def test_an_image_older_than_the_chip_does_not_start() -> None:
+    """NVIDIA's CUDA Features Archive 12.9.1: code for sm_120 begins with CUDA 12.8; TGI's images are of 12.4.
+
+    `check` says so of a profile (LP324); what a notebook deploys must not do better here than on AWS.
+    """
+    with pytest.raises(CannotStartError, match=r"no kernel image .* needs 12\.8 or newer"):
+        started(TGI, {}, "ml.g7e.12xlarge")
+
+
+@pytest.mark.parametrize(
     "variables",
     [
         {"SM_VLLM_TENSOR_PARALLEL_SIZE": "4"},
@@ -96,6 +127,7 @@ def test_a_t4_has_no_bfloat16() -> None:
         {"SM_VLLM_QUANTIZATION": "fp8"},
         {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "64"},
         {"SM_VLLM_DTYPE": "half"},
+        {"HF_HUB_OFFLINE": "0"},
     ],
 )
 def test_what_it_starts_with(variables: dict[str, str]) -> None:
