@@ -12,6 +12,7 @@ from moto.backends import get_backend
 
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require, texts
 from loadproof.localcloud.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 _INVALID, _MALFORMED, _STATE = "ValidationException", "MalformedPolicyDocumentException", "KMSInvalidStateException"
 _UNREADABLE = "The key policy is not syntactically correct."
@@ -69,7 +70,7 @@ def _check_policy(caller: Caller, params: Params) -> None:
     require(safe, _MALFORMED, message)
 
 
-def _statements(policy: str) -> list[Mapping[str, Any]]:
+def _statements(policy: str) -> list[Document]:
     try:
         found = json.loads(policy)
     except ValueError:
@@ -80,7 +81,7 @@ def _statements(policy: str) -> list[Mapping[str, Any]]:
     return list(rows or [])
 
 
-def _principals(row: Mapping[str, Any]) -> list[str]:
+def _principals(row: Document) -> list[str]:
     """The accounts, roles and users of a statement."""
     named = row.get("Principal")
     return texts(named.get("AWS")) if isinstance(named, Mapping) else texts(named)
@@ -95,7 +96,7 @@ def _is_there(caller: Caller, principal: str) -> bool:
     return any(one.arn == principal for one in [*iam.roles.values(), *iam.users.values()])
 
 
-def _opens(row: Mapping[str, Any], caller: Caller) -> bool:
+def _opens(row: Document, caller: Caller) -> bool:
     """Whether it lets somebody of this account put the key's next policy."""
     ours = [one for one in _principals(row) if one in ("*", caller.account) or f"::{caller.account}:" in one]
     actions = [one.lower() for one in texts(row.get("Action"))]

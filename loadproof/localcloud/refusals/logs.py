@@ -10,6 +10,7 @@ from moto.backends import get_backend
 from loadproof.localcloud.refusals.keys import key_of
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 _INVALID = "InvalidParameterException"
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
@@ -88,7 +89,7 @@ def _delete_filter(caller: Caller, params: Params) -> None:
     require(params["filterName"] in known, "ResourceNotFoundException", message)
 
 
-def _filters(caller: Caller) -> list[dict[str, Any]]:
+def _filters(caller: Caller) -> list[Document]:
     return list(get_backend("logs")[caller.account][caller.region].filters.metric_filters)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 _INVALID = "InvalidParameter"
 _NAME = re.compile(r"[\w-]{1,256}(\.fifo)?")
@@ -97,7 +97,7 @@ def _subscribe(caller: Caller, params: Params) -> None:
         require(endpoint.startswith(f"{protocol}://"), _INVALID, message)
     if protocol in ("sqs", "lambda", "firehose"):
         require(endpoint.startswith("arn:"), _INVALID, f"Invalid parameter: {protocol.upper()} endpoint ARN")
-    attributes: dict[str, Any] = params.get("Attributes") or {}
+    attributes: Document = params.get("Attributes") or {}
     for name in attributes:
         require(
             name in _SUBSCRIPTION_ATTRIBUTES,

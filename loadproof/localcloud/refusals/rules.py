@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from loadproof.localcloud.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 Rule = Callable[[Caller, Params], None]
 
@@ -65,17 +66,17 @@ def check_policy(document: str, *, code: str = "MalformedPolicyDocument", trust:
     require(len(set(given)) == len(given), code, "Statement IDs (SID) in a single policy must be unique.")
 
 
-def _json_object(document: str, code: str) -> dict[str, Any]:
+def _json_object(document: str, code: str) -> Document:
     try:
         policy = json.loads(document)
     except ValueError:
         raise AwsError(code, "This policy contains invalid Json") from None
     require(isinstance(policy, dict), code, "Syntax errors in policy.")
-    found: dict[str, Any] = policy
+    found: Document = policy
     return found
 
 
-def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
+def _check_statement(row: Document, code: str, trust: bool) -> None:
     require(row.get("Effect") in ("Allow", "Deny"), code, "Policy statement must contain a valid effect.")
     require("Action" in row or "NotAction" in row, code, "Policy statement must contain actions.")
     require(row.keys() <= _ELEMENTS, code, "Syntax errors in policy.")
@@ -88,10 +89,10 @@ def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
     if trust:
         require("Principal" in row or "NotPrincipal" in row, code, "A trust policy names principals.")
         principals = row.get("Principal", row.get("NotPrincipal"))
-        for kind in principals if isinstance(principals, dict) else ():
+        for kind, named in principals.items() if isinstance(principals, dict) else ():
             require(kind in _PRINCIPALS, code, f"Invalid principal in policy: unknown principal type {kind}")
             form = _FORMS.get(kind)
-            for one in texts(principals[kind]):
+            for one in texts(named):
                 message = f'Invalid principal in policy: "{kind.upper()}":"{one}"'
                 require(form is None or form.fullmatch(one), code, message)
         message = "AssumeRole policy may only specify STS AssumeRole actions."

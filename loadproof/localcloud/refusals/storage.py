@@ -136,7 +136,7 @@ def _check_key(caller: Caller, request: Request) -> None:
     name = request.headers.get("x-amz-server-side-encryption-aws-kms-key-id", "")
     found = re.fullmatch(rf"(?:arn:aws:kms:{caller.region}:{caller.account}:key/)?([0-9a-f-]{{36}})", name)
     if found is not None:
-        keys: Any = get_backend("kms")[caller.account][caller.region].keys
+        keys = get_backend("kms")[caller.account][caller.region].keys
         require(found[1] in keys, "KMS.NotFoundException", f"Key '{name}' does not exist")
 
 

@@ -7,7 +7,6 @@ import binascii
 import io
 import json
 import zipfile
-from typing import Any
 
 from moto.backends import get_backend
 
@@ -133,8 +132,8 @@ def _check_dead_letters(caller: Caller, arn: str) -> None:
     require(not arn or service in _LETTERS, INVALID, "A dead letter goes to an SQS queue or an SNS topic.")
     if not name.startswith(f"{caller.region}:{caller.account}:"):
         return
-    queues: Any = get_backend("sqs")[caller.account][caller.region].queues
-    topics: Any = get_backend("sns")[caller.account][caller.region].topics
+    queues = get_backend("sqs")[caller.account][caller.region].queues
+    topics = get_backend("sns")[caller.account][caller.region].topics
     message = f"The provided execution role does not have permissions to call {_LETTERS[service]}"
     require(name.rpartition(":")[2] in queues if service == "sqs" else arn in topics, INVALID, message)
 

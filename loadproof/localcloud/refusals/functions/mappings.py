@@ -40,7 +40,7 @@ def _check_source(caller: Caller, arn: str) -> None:
     if ":sqs:" not in arn:
         require(arn.startswith("arn:"), INVALID, "Unrecognized event source.")
         return
-    queues: Any = get_backend("sqs")[caller.account][caller.region].queues
+    queues = get_backend("sqs")[caller.account][caller.region].queues
     message = (
         "Error occurred while ReceiveMessage. SQS Error Code: AWS.SimpleQueueService.NonExistentQueue. "
         "SQS Error Message: The specified queue does not exist."

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from moto.dynamodb.comparisons import create_condition_expression_parser
 
 from loadproof.localcloud.refusals.rules import require
 from loadproof.localcloud.refusals.tables.lookup import INVALID
 from loadproof.localcloud.wire import AwsError
+from loadproof.wire.documents import Document
 
 _CALL: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _PATH: Final = re.compile(r"(?<![\w.:#])(#?[A-Za-z_]\w*)(?!\w*\s*\()")
@@ -29,7 +30,7 @@ _GIVEN: Final = {":": "ExpressionAttributeValues", "#": "ExpressionAttributeName
 _KINDS: Final = {":": "attribute value used in expression", "#": "attribute name used in the document path"}
 
 
-def check_expressions(params: Mapping[str, Any]) -> None:
+def check_expressions(params: Document) -> None:
     """Their functions and size, and that each name and value of theirs is given, and none in vain."""
     texts = {name: params[name] for name in _EXPRESSIONS if isinstance(params.get(name), str)}
     for name, text in texts.items():
@@ -46,7 +47,7 @@ def check_expressions(params: Mapping[str, Any]) -> None:
             _check_grammar(name, texts[name], params)
 
 
-def _check_given(sign: str, params: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+def _check_given(sign: str, params: Document, texts: Mapping[str, str]) -> None:
     field = _GIVEN[sign]
     given = params.get(field)
     if not texts:
@@ -64,7 +65,7 @@ def _check_given(sign: str, params: Mapping[str, Any], texts: Mapping[str, str])
     require(not spare, INVALID, message)
 
 
-def _check_grammar(name: str, text: str, params: Mapping[str, Any]) -> None:
+def _check_grammar(name: str, text: str, params: Document) -> None:
     """By moto's own reader, which breaks at what it cannot read."""
     values, names = params.get("ExpressionAttributeValues"), params.get("ExpressionAttributeNames")
     try:
@@ -73,7 +74,7 @@ def _check_grammar(name: str, text: str, params: Mapping[str, Any]) -> None:
         raise AwsError(INVALID, f"Invalid {name}: Syntax error; {error}") from None
 
 
-def attributes(params: Mapping[str, Any], name: str) -> Iterator[str]:
+def attributes(params: Document, name: str) -> Iterator[str]:
     """The top-level attributes that an expression names."""
     names = params.get("ExpressionAttributeNames") or {}
     for one in _PATH.findall(str(params.get(name) or "")):

@@ -6,7 +6,7 @@ Amazon DynamoDB Developer Guide, "Supported data types and naming rules", "Quota
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.refusals.tables.expressions import attributes, check_expressions, words
 from loadproof.localcloud.refusals.tables.lookup import INVALID, check_key, check_name, key_names, table
 from loadproof.localcloud.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 _MOST_DIGITS, _LARGEST, _SMALLEST = 38, 125, -130
 _SETS: Final = {"SS", "NS", "BS"}
@@ -33,7 +34,7 @@ def _by_key(caller: Caller, params: Params) -> None:
         check_key(found, params["Key"])
 
 
-def _check_asked(params: Mapping[str, Any]) -> None:
+def _check_asked(params: Document) -> None:
     check_name(params["TableName"])
     check_expressions(params)
     _check_values(params.get("ExpressionAttributeValues") or {})
@@ -44,12 +45,12 @@ def _check_asked(params: Mapping[str, Any]) -> None:
     require(not (old and new), INVALID, message + told)
 
 
-def _check_values(item: Mapping[str, Any]) -> None:
+def _check_values(item: Document) -> None:
     for value in item.values():
         _check_value(value)
 
 
-def _check_value(value: Mapping[str, Any]) -> None:
+def _check_value(value: Document) -> None:
     start = "Supplied AttributeValue "
     require(value, INVALID, f"{start}is empty, must contain exactly one of the supported datatypes")
     require(len(value) == 1, INVALID, f"{start}has more than one datatypes set, must contain exactly one")
@@ -133,7 +134,7 @@ def _batch(caller: Caller, params: Params) -> None:
         require(len(set(keys)) == len(keys), INVALID, "Provided list of item keys contains duplicates")
 
 
-def _written(requests: list[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _written(requests: list[Document]) -> Iterator[tuple[Document, Document]]:
     """The values and the key of each request of a batch."""
     for request in requests:
         if "PutRequest" in request:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from moto.backends import get_backend
 
 from loadproof.localcloud.refusals.rules import require
 from loadproof.localcloud.wire import Caller
+from loadproof.wire.documents import Document
 
 INVALID: Final = "ValidationException"
 _NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
@@ -41,7 +41,7 @@ def key_names(found: Any) -> set[str]:
     return {str(one["AttributeName"]) for one in found.schema}
 
 
-def check_key(found: Any, key: Mapping[str, Any]) -> None:
+def check_key(found: Any, key: Document) -> None:
     """A key has the table's attributes, no more, each of its type."""
     message = "The provided key element does not match the schema"
     require(key.keys() == key_names(found), INVALID, message)

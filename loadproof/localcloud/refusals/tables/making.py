@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing
 from loadproof.localcloud.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 _GLOBAL, _LOCAL = "GlobalSecondaryIndexes", "LocalSecondaryIndexes"
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html
@@ -47,19 +48,19 @@ def _check_indexes(params: Params) -> None:
     require(len(set(names)) == len(names), INVALID, message)
 
 
-def _indexes(params: Params) -> Iterator[Mapping[str, Any]]:
+def _indexes(params: Params) -> Iterator[Document]:
     for kind in _MOST_INDEXES:
         yield from params.get(kind) or []
 
 
-def _check_projection(projection: Mapping[str, Any]) -> None:
+def _check_projection(projection: Document) -> None:
     kind, more = projection.get("ProjectionType"), projection.get("NonKeyAttributes")
     start = f"One or more parameter values were invalid: ProjectionType is {kind}, but NonKeyAttributes is "
     require(more or kind != "INCLUDE", INVALID, f"{start}not specified")
     require(not more or kind == "INCLUDE", INVALID, f"{start}specified")
 
 
-def _check_stream(stream: Mapping[str, Any] | None) -> None:
+def _check_stream(stream: Document | None) -> None:
     if stream is None:
         return
     message = (
@@ -68,7 +69,7 @@ def _check_stream(stream: Mapping[str, Any] | None) -> None:
     require(bool(stream.get("StreamEnabled")) == ("StreamViewType" in stream), INVALID, message)
 
 
-def _check_encryption(wanted: Mapping[str, Any]) -> None:
+def _check_encryption(wanted: Document) -> None:
     kind = wanted.get("SSEType", "KMS")
     require(kind == "KMS", INVALID, f"One or more parameter values were invalid: SSEType {kind} is not supported")
     message = "One or more parameter values were invalid: KMSMasterKeyId is of a table that is encrypted with KMS"
