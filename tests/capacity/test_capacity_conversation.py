@@ -87,9 +87,9 @@ def test_a_plan_is_of_the_mean_prompt(tmp_path: Path) -> None:
 
 
 def test_a_plan_says_what_it_leans_on_and_loses_a_grade(tmp_path: Path) -> None:
-    """vLLM on an L40S is grade A for single requests."""
+    """vLLM 0.30 on an L40S is grade B for single requests: A, were there rows of that release line."""
     plan = make_plan(chat(tmp_path))
-    assert plan.grade == "B"
+    assert plan.grade == "C"
     assert any("100% of what came before is planned as in the cache" in note for note in plan.notes)
 
 
@@ -133,7 +133,7 @@ def test_one_turn_is_a_request_as_before(tmp_path: Path) -> None:
     file = file_of(tmp_path)
     file.write_text(file.read_text(encoding="utf-8").replace("turns: 6", "turns: 1"), encoding="utf-8")
     plan = make_plan(load_profile(file))
-    assert (plan.input_tokens, plan.grade, plan.workload.history_tokens) == (3_072, "A", 0)
+    assert (plan.input_tokens, plan.grade, plan.workload.history_tokens) == (3_072, "B", 0)
 
 
 @pytest.mark.parametrize("sessions", [1, 2, 4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +66,17 @@ def made(network: Network, cloud: Cloud) -> Network:
     )
 
 
+def key(cloud: Cloud) -> str:
+    """A key with the statements of the page, and the one that every new key has."""
+    page = (DOCS / "environments.md").read_text(encoding="utf-8")
+    statements = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    root = {"AWS": "arn:aws:iam::123456789012:root"}
+    statements.append({"Effect": "Allow", "Principal": root, "Action": "kms:*", "Resource": "*"})
+    policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    arn: str = cloud.client("kms").create_key(Policy=policy)["KeyMetadata"]["Arn"]
+    return arn
+
+
 def test_the_pages_have_the_files_this_test_knows() -> None:
     """Nothing on the pages escapes but the two lines that are part of a file."""
     blocks = sum(
@@ -119,6 +131,8 @@ def test_an_environment_is_deployed_and_taken_down(environment_name: str, root: 
     cloud = cloud.of(environment.region)
     if environment.network is not None:
         environment = environment.model_copy(update={"network": made(environment.network, cloud)})
+    if environment.kms_key_arn is not None:
+        environment = environment.model_copy(update={"kms_key_arn": key(cloud)})
     assert cloud.deploy(chosen, environment) == "CREATE_COMPLETE", cloud.reasons("loadproof-test-chat")
     assert cloud.destroy("loadproof-test-chat") == "DELETE_COMPLETE"
 
