@@ -114,6 +114,18 @@ def test_a_trace_may_be_gzipped_and_begin_with_a_mark(tmp_path: Path, name: str)
     assert trace_of(packed) == trace_of(plain)
 
 
+@pytest.mark.parametrize("name", ["azure.csv.gz", "mooncake.jsonl.gz"])
+def test_a_line_without_an_end_is_refused_before_it_is_read_whole(tmp_path: Path, name: str) -> None:
+    """256 MiB that are 256 KiB when gzipped; of them 65 are read."""
+    packed = tmp_path / name
+    with gzip.open(packed, "wb", compresslevel=1) as file:
+        file.write(b"TIMESTAMP,ContextTokens,GeneratedTokens\n" if "csv" in name else b"")
+        for _ in range(256):
+            file.write(b"0" * 2**20)
+    with pytest.raises(InputError, match="64 MiB"):
+        trace_of(packed)
+
+
 def span(second: int, **attributes: object) -> str:
     """A line of an SDK; `__` stands for a dot."""
     named = {name.replace("__", "."): value for name, value in attributes.items()}

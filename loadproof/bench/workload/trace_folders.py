@@ -18,6 +18,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import BinaryIO, Final, cast
@@ -49,6 +50,18 @@ class Recorded:
 def opened(path: Path) -> BinaryIO:
     """Its bytes as they were before they were gzipped, if they were."""
     return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def lines_of(path: Path, binary: BinaryIO) -> Iterator[bytes]:
+    """Without a byte order mark. Raises TraceError for one of over 64 MiB: what was gzipped may be of any length."""
+    first = binary.readline(_MOST_LINE_BYTES + 1).removeprefix(BOM_UTF8)
+    rest = iter(lambda: binary.readline(_MOST_LINE_BYTES + 1), b"")
+    for number, line in enumerate(chain([first] if first else [], rest), start=1):
+        if len(line) > _MOST_LINE_BYTES:
+            raise TraceError(
+                (f"{path}:{number}", f"a line of more than {_MOST_LINE_BYTES >> 20} MiB; one request a line")
+            )
+        yield line
 
 
 def is_folder_trace(path: Path) -> bool:
@@ -114,8 +127,8 @@ def _conversations(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, ob
             except TraceError as error:
                 yield str(file), error
             continue
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
+        with file.open("rb") as binary:
+            for number, line in enumerate(lines_of(file, binary), start=1):
                 try:
                     yield f"{file}:{number}", _object(line, f"{file}:{number}")
                 except TraceError as error:

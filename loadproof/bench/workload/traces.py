@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import zlib
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, opened
+from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, lines_of, opened
 from loadproof.bench.workload.trace_formats import (
     BLOCK_TOKENS,
     FORMATS,
@@ -193,9 +191,8 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson", ".json"):
                 yield from _json_rows(path, binary)
                 return
-            reader = csv.DictReader(
-                io.TextIOWrapper(binary, encoding="utf-8-sig", newline=""), restkey=_BEYOND, skipinitialspace=True
-            )
+            texts = (line.decode() for line in lines_of(path, binary))
+            reader = csv.DictReader(texts, restkey=_BEYOND, skipinitialspace=True)
             if format_of(reader.fieldnames or ()) is None:
                 found = ", ".join(reader.fieldnames or ()) or "nothing"
                 raise TraceError((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
@@ -209,11 +206,11 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _json_rows(path: Path, binary: BinaryIO) -> Iterator[tuple[int, Row]]:
-    for number, line in enumerate(binary, start=1):
+    for number, line in enumerate(lines_of(path, binary), start=1):
         if not line.strip():
             continue
         try:
-            row = orjson.loads(line.removeprefix(BOM_UTF8))
+            row = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise TraceError((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
         if not isinstance(row, dict):
