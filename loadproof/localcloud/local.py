@@ -28,7 +28,7 @@ from loadproof.localcloud.state import (
     state_path,
 )
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0  # one that ends is seen at once; a first start compiles all of it, beside whatever else runs
 STOP_TIMEOUT_S = 8.0
 DEFAULT_NAME = "default"
 SPEED_VARIABLE = "LOADPROOF_LOCAL_SPEED"
