@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import IO, Final
 
 from loadproof.bench.s3_store import S3Store, s3_client
+from loadproof.bench.workload import lines
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.aws_errors import BotoCoreError
 
 CAPTURES: Final = (".jsonl", ".json", ".ndjson", ".gz")
-MOST_LINE_BYTES: Final = 64 * 2**20  # far above what an endpoint takes and gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +66,7 @@ def lines_of(file: File) -> Iterator[tuple[int, bytes]]:
     """(number, line) of all that are not blank, one in memory at a time. Raises InputError, CouldNotRunError."""
     try:
         with closing(file.opened()) as raw, closing(_plain(file.name, raw)) as stream:
-            number = 0
-            while line := stream.readline(MOST_LINE_BYTES + 1):
-                number += 1
-                if len(line) > MOST_LINE_BYTES:
-                    raise InputError(
-                        f"{file.name}:{number}: longer than {MOST_LINE_BYTES // 2**20} MiB; one object a line"
-                    )
-                if line.strip():
-                    yield number, line.removeprefix(BOM_UTF8)
+            yield from ((number, line) for number, line in lines.lines_of(file.name, stream) if line.strip())
     except BotoCoreError as error:
         raise CouldNotRunError(f"{file.name}: S3 broke off: {error}") from None
     except (OSError, EOFError, zlib.error) as error:

@@ -18,20 +18,19 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import BinaryIO, Final, cast
 
 import orjson
 
+from loadproof.bench.workload.lines import MOST_LINE_BYTES, lines_of
 from loadproof.bench.workload.trace_formats import TraceError
 
 _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
 SERVEGEN: Final = "chunk-*-trace.csv"
 _BEGIN_BYTES: Final = 64 * 1024  # of a file: enough to see what it is
-_MOST_LINE_BYTES: Final = 64 * 2**20
 _LONGEST_WINDOW_S: Final = 600.0  # of a client's last one, which no other ends
 
 
@@ -52,25 +51,13 @@ def opened(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
-def lines_of(path: Path, binary: BinaryIO) -> Iterator[bytes]:
-    """Without a byte order mark. Raises TraceError for one of over 64 MiB: what was gzipped may be of any length."""
-    first = binary.readline(_MOST_LINE_BYTES + 1).removeprefix(BOM_UTF8)
-    rest = iter(lambda: binary.readline(_MOST_LINE_BYTES + 1), b"")
-    for number, line in enumerate(chain([first] if first else [], rest), start=1):
-        if len(line) > _MOST_LINE_BYTES:
-            raise TraceError(
-                (f"{path}:{number}", f"a line of more than {_MOST_LINE_BYTES >> 20} MiB; one request a line")
-            )
-        yield line
-
-
 def is_folder_trace(path: Path) -> bool:
     """A folder, or a file that is one conversation, or has one a line."""
     if path.is_dir() or path.suffix not in (".json", ".jsonl"):
         return path.is_dir()
     try:
         with path.open("rb") as file:
-            first = orjson.loads(file.readline(_MOST_LINE_BYTES))
+            first = orjson.loads(file.readline(MOST_LINE_BYTES))
     except (OSError, orjson.JSONDecodeError):
         return path.suffix == ".json"  # over several lines, if it is JSON
     return isinstance(first, dict) and isinstance(first.get("requests"), list)
@@ -128,7 +115,7 @@ def _conversations(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, ob
                 yield str(file), error
             continue
         with file.open("rb") as binary:
-            for number, line in enumerate(lines_of(file, binary), start=1):
+            for number, line in lines_of(str(file), binary):
                 try:
                     yield f"{file}:{number}", _object(line, f"{file}:{number}")
                 except TraceError as error:

@@ -12,7 +12,8 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, lines_of, opened
+from loadproof.bench.workload.lines import lines_of
+from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, opened
 from loadproof.bench.workload.trace_formats import (
     BLOCK_TOKENS,
     FORMATS,
@@ -191,7 +192,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson", ".json"):
                 yield from _json_rows(path, binary)
                 return
-            texts = (line.decode() for line in lines_of(path, binary))
+            texts = (line.decode() for _, line in lines_of(str(path), binary))
             reader = csv.DictReader(texts, restkey=_BEYOND, skipinitialspace=True)
             if format_of(reader.fieldnames or ()) is None:
                 found = ", ".join(reader.fieldnames or ()) or "nothing"
@@ -206,7 +207,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _json_rows(path: Path, binary: BinaryIO) -> Iterator[tuple[int, Row]]:
-    for number, line in enumerate(lines_of(path, binary), start=1):
+    for number, line in lines_of(str(path), binary):
         if not line.strip():
             continue
         try:
