@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Final
 
 from moto.backends import get_backend
@@ -141,29 +142,25 @@ def _usage(found: Any) -> str:
 
 # What a key that is off or about to go may still be asked:
 # https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
-def _stays(caller: Caller, params: Params) -> None:
+def _stays(caller: Caller, params: Params) -> Any:
+    """The key, None when there is none."""
     found = key_of(caller, params["KeyId"])
     leaves = found is not None and found.key_state == "PendingDeletion"
     require(not leaves, _STATE, f"{found and found.arn} is pending deletion.")
+    return found
 
 
-def _works(caller: Caller, params: Params) -> None:
-    _stays(caller, params)
-    found = key_of(caller, params["KeyId"])
+def _works(caller: Caller, params: Params) -> Any:
+    found = _stays(caller, params)
     require(found is None or found.enabled, "DisabledException", f"{found and found.arn} is disabled.")
+    return found
 
 
-def _for(usage: str) -> Rule:
-    def check(caller: Caller, params: Params) -> None:
-        _works(caller, params)
-        found = key_of(caller, params["KeyId"])
-        message = f"{found and found.arn} key usage is {_usage(found)} which is not valid for the operation."
-        require(found is None or _usage(found) == usage, "InvalidKeyUsageException", message)
-
-    return check
-
-
-_encrypts = _for(_ENCRYPT)
+def _serves(usage: str, caller: Caller, params: Params) -> Any:
+    found = _works(caller, params)
+    message = f"{found and found.arn} key usage is {_usage(found)} which is not valid for the operation."
+    require(found is None or _usage(found) == usage, "InvalidKeyUsageException", message)
+    return found
 
 
 def _encrypt(caller: Caller, params: Params) -> None:
@@ -173,8 +170,8 @@ def _encrypt(caller: Caller, params: Params) -> None:
         f"less than or equal to {_MOST_PLAINTEXT}"
     )
     require(len(plain) <= _MOST_PLAINTEXT, _INVALID, message)
-    _encrypts(caller, params)
-    found, asked = key_of(caller, params["KeyId"]), params.get("EncryptionAlgorithm", "SYMMETRIC_DEFAULT")
+    found = _serves(_ENCRYPT, caller, params)
+    asked = params.get("EncryptionAlgorithm", "SYMMETRIC_DEFAULT")
     fits = found is None or (found.key_spec == "SYMMETRIC_DEFAULT") == (asked == "SYMMETRIC_DEFAULT")
     message = f"The {asked} algorithm is not compatible with {found and found.key_spec}."
     require(fits, "InvalidKeyUsageException", message)
@@ -183,15 +180,13 @@ def _encrypt(caller: Caller, params: Params) -> None:
 def _data_key(caller: Caller, params: Params) -> None:
     message = "Please specify either number of bytes or key spec."
     require(("KeySpec" in params) != ("NumberOfBytes" in params), _INVALID, message)
-    _encrypts(caller, params)
-    found = key_of(caller, params["KeyId"])
+    found = _serves(_ENCRYPT, caller, params)
     message = f"{found and found.arn} is no symmetric encryption KMS key."
     require(found is None or found.key_spec == "SYMMETRIC_DEFAULT", "InvalidKeyUsageException", message)
 
 
 def _rotate(caller: Caller, params: Params) -> None:
-    _works(caller, params)
-    found = key_of(caller, params["KeyId"])
+    found = _works(caller, params)
     rotates = found is None or found.key_spec == "SYMMETRIC_DEFAULT"
     require(rotates, "UnsupportedOperationException", f"{found and found.arn} cannot be rotated.")
 
@@ -209,14 +204,9 @@ _GRANTED: Final = {
 
 
 def _grant(caller: Caller, params: Params) -> None:
-    _works(caller, params)
+    found = _works(caller, params)
     require(_is_there(caller, params["GranteePrincipal"]), "InvalidArnException", "GranteePrincipal does not exist")
-    found = key_of(caller, params["KeyId"])
-    fit = _GRANTED[_usage(found)] | {
-        "CreateGrant",
-        "DescribeKey",
-        "RetireGrant",
-    }
+    fit = _GRANTED[_usage(found)] | {"CreateGrant", "DescribeKey", "RetireGrant"}
     message = f"Operations {params['Operations']} are not supported by {found and found.arn}"
     require(found is None or fit.issuperset(params["Operations"]), _INVALID, message)
 
@@ -236,10 +226,10 @@ RULES: dict[str, Rule] = {
     "Encrypt": _encrypt,
     "GenerateDataKey": _data_key,
     "GenerateDataKeyWithoutPlaintext": _data_key,
-    "Sign": _for(_SIGN),
-    "Verify": _for(_SIGN),
-    "GenerateMac": _for(_MAC),
-    "VerifyMac": _for(_MAC),
+    "Sign": partial(_serves, _SIGN),
+    "Verify": partial(_serves, _SIGN),
+    "GenerateMac": partial(_serves, _MAC),
+    "VerifyMac": partial(_serves, _MAC),
     "EnableKeyRotation": _rotate,
     "CreateGrant": _grant,
     "TagResource": _tag,

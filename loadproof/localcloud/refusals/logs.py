@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from moto.backends import get_backend
 
 from loadproof.localcloud.refusals.keys import key_of
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -107,10 +106,7 @@ def _not_both(params: Params, one: str, other: str) -> None:
 
 
 def _policy(caller: Caller, params: Params) -> None:
-    try:
-        known = isinstance(json.loads(params["policyDocument"]), dict)
-    except ValueError:
-        known = False
+    known = is_json_object(params["policyDocument"])
     require(known, _INVALID, "Resource policy document is not valid JSON.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -54,11 +54,7 @@ def _set_topic(caller: Caller, params: Params) -> None:
 def _check_policy(attribute: str, value: str | None) -> None:
     if attribute != "Policy" or not value:
         return
-    try:
-        known = isinstance(json.loads(value), dict)
-    except ValueError:
-        known = False
-    require(known, _INVALID, "Invalid parameter: Policy Error: null")
+    require(is_json_object(value), _INVALID, "Invalid parameter: Policy Error: null")
 
 
 def _publish(caller: Caller, params: Params) -> None:
@@ -113,10 +109,7 @@ def _subscribe(caller: Caller, params: Params) -> None:
 
 
 def _check_filter(policy: str | None) -> None:
-    try:
-        known = policy is None or policy == "" or isinstance(json.loads(policy), dict)
-    except ValueError:
-        known = False
+    known = not policy or is_json_object(policy)
     require(known, _INVALID, "Invalid parameter: Attributes Reason: FilterPolicy: failed to parse JSON.")
 
 

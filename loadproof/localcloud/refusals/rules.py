@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
@@ -76,6 +75,13 @@ def _json_object(document: str, code: str) -> Document:
     return found
 
 
+def is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
 def _check_statement(row: Document, code: str, trust: bool) -> None:
     require(row.get("Effect") in ("Allow", "Deny"), code, "Policy statement must contain a valid effect.")
     require("Action" in row or "NotAction" in row, code, "Policy statement must contain actions.")
@@ -106,6 +112,6 @@ def _check_statement(row: Document, code: str, trust: bool) -> None:
         require(valid, code, f'Resource {resource} must be in ARN format or "*".')
 
 
-def texts(value: Any) -> list[str]:
+def texts(value: object) -> list[str]:
     """What a policy writes as one text or as several."""
     return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]
