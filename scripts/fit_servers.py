@@ -335,7 +335,7 @@ def section(published: Sequence[Published], rows: Sequence[Row]) -> list[str]:
 
 def _prompts_section(published: Sequence[Published], rows: Sequence[Row], found: Fit) -> Iterator[str]:
     """Errors of TensorRT-LLM's prompts, in sample and with each of their models out."""
-    witnesses = [row for row in rows if row not in of_2026(rows)]
+    witnesses = [row for row in rows if is_tensorrt(row)]
     out: list[float] = []
     for model in sorted({row.given["model"] for row in witnesses}):
         without = fit(published, [row for row in rows if row.given["model"] != model])
@@ -435,8 +435,13 @@ def write(found: Fit) -> None:
         writer.writerows(rows)
 
 
+def is_tensorrt(row: Row) -> bool:
+    """A witness of prompts alone."""
+    return row.given["server"].startswith(TENSORRT)
+
+
 def of_2026(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if not row.given["server"].startswith(TENSORRT)]
+    return [row for row in rows if not is_tensorrt(row)]
 
 
 def loads_of(rows: Sequence[Row]) -> list[fit_tables.Load]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -41,6 +41,13 @@ class Checked:
     def ok(self) -> bool:
         """True without errors; warnings are allowed."""
         return self.profile is not None or self.environment is not None
+
+    def refused_for(self, problems: Iterable[Problem]) -> Checked:
+        """With errors that rules over the profile alone do not know of; itself without any."""
+        further = tuple(problems)
+        if not further:
+            return self
+        return replace(self, problems=tuple(sorted((*self.problems, *further))), profile=None)
 
     @property
     def is_environment(self) -> bool:

@@ -36,19 +36,9 @@ _TOLD_EVERY: Final = 20_000
 KEPT_EVERY: Final = 200_000
 MOST_HELD: Final = 2_000_000  # requests: 68 MB
 COLUMNS: Final = ("at_s", "input_tokens", "output_tokens", "new_tokens", "turns")
-_NUMBERS: Final = (
-    "captured",
-    "share",
-    "halved",
-    "read",
-    "estimated",
-    "failed",
-    "models",
-)  # beside columns and prefixes
+_BESIDE: Final = ("captured", "share", "halved", "read", "estimated", "failed", "models")  # the columns and prefixes
 _STATE: Final = "state.json"
 _OWN: Final = re.compile(rf"{re.escape(_STATE)}(\.new)?|({'|'.join(COLUMNS)})\.\d+\.\d+")
-
-
 _BODY: Final = re.compile(r"(^|/)\d\d/data/[^/]+$")  # of an hour of Bedrock's logs: prompts and answers over 100 KB
 
 
@@ -168,7 +158,7 @@ class Checkpoint:
             )
         found = fresh.found
         found.prefixes = {int(prefix): seen for prefix, seen in said["prefixes"].items()}
-        for name in _NUMBERS:
+        for name in _BESIDE:
             setattr(found, name, said[name])
         for name in COLUMNS:
             getattr(found, name).frombytes((folder / f"{name}.{said['file']}.{said['line']}").read_bytes())
@@ -195,7 +185,7 @@ class Checkpoint:
         for name in COLUMNS:
             (folder / f"{name}.{file}.{line}").write_bytes(getattr(self.found, name).tobytes())
         said = {"names": self.names, "key": self.key.hex(), "file": file, "line": line, "prefixes": self.found.prefixes}
-        said |= {name: getattr(self.found, name) for name in _NUMBERS}
+        said |= {name: getattr(self.found, name) for name in _BESIDE}
         fresh = folder / f"{_STATE}.new"
         fresh.write_text(json.dumps(said), encoding="utf-8")
         fresh.replace(folder / _STATE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -58,7 +57,7 @@ def _with_gate(checked: Checked) -> Checked:
         return checked
     mark = place_in(checked.file, ("benchmark", "gate"))
     problem = Problem(mark.file, mark.line, mark.column, "LP269", "benchmark.gate", *found)
-    return replace(checked, problems=tuple(sorted((*checked.problems, problem))), profile=None)
+    return checked.refused_for([problem])
 
 
 def _with_traces(checked: Checked) -> Checked:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from loadproof.bench.workload.traces import TraceRow, trace_of
@@ -26,9 +25,7 @@ def with_traces(checked: Checked) -> Checked:
                 Problem(mark.file, mark.line, mark.column, code, dotted, *said)
                 for code, said in _wrong(checked.profile, file)
             ]
-    if not problems:
-        return checked
-    return replace(checked, problems=tuple(sorted((*checked.problems, *problems))), profile=None)
+    return checked.refused_for(problems)
 
 
 def _wrong(profile: Profile, file: Path) -> Iterator[tuple[str, tuple[str, str]]]:
