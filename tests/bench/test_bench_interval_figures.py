@@ -351,10 +351,12 @@ def eight() -> tuple[Samples, np.ndarray]:
     return grouped([astride, astride, np.asarray([1.0, 1.0]), *[astride] * 3, np.asarray([9.0, 9.0]), astride])
 
 
-@pytest.mark.parametrize(("bound", "effective"), [(29.0, 16), (28.99, 8), (9.0, 8), (-30.0, 8)])
+@pytest.mark.parametrize(
+    ("bound", "effective"), [(29.0, 16), (28.99, 8), (9.0, 8), (0.00033, 8), (0.00031, 16), (-30.0, 8)]
+)
 def test_a_bound_is_far_from_three_reaches_and_what_few_looks_add(bound: float, effective: int) -> None:
     """The median is 5, the largest 4 away; eight looks double three times that: from 5 + 24 on every gap counts, and
-    nearer each stream counts once, for none of them passes the bound."""
+    nearer each stream counts once, for none of them passes the bound. The least is a fifth: below 5 / 5⁶ = 0.00032."""
     assert effective_size(*eight(), 0.5, bound) == effective
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor, inf, sqrt
+from math import ceil, floor, inf, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -138,20 +138,34 @@ def effective_size(values: Samples | Whole, ends: NDArray[np.int64], share: floa
 def _told(values: Samples | Whole, ends: NDArray[np.int64], share: float, bound: float | None) -> Seen:
     """What the samples tell of the quantile and of the `bound`, the less of the two.
 
-    Where the bound lies `FAR` times the largest sample's distance from the median away, a quantile there would be of
-    another distribution altogether, and every request counts. Of few independent looks the largest says less of how far
-    others reach: that distance grows by 1 + `LOOKS` / looks. Without a bound, samples within `ALIKE` of the median are
-    alike: a steady server's answers drift by microseconds.
+    A bound that lies far off (`_far_off`) is of another distribution altogether, and every request counts. Without a
+    bound, samples within `ALIKE` of the median are alike: a steady server's answers drift by microseconds.
     """
     median = float(np.median(values))
     if bound is None:
         return _own(values, ends, share, (1 + ALIKE) * median)
     means = values if values.size == ends.size else sums(values, ends) / np.diff(ends, prepend=0)
-    told, reach = seen_by_ranks(means), float(values.max()) - median
-    if bound > median + reach and bound - median >= FAR * (1 + LOOKS / told.independent) * reach:
+    told = seen_by_ranks(means)
+    if _far_off(bound, median, values, told.independent):
         return Seen(max(ends.size, _own(values, ends, share).independent))
     own, at_bound = _own(values, ends, share, lag=told.lag), seen(values, ends, bound, told.lag)
     return Seen(min(own.independent, at_bound.independent), told.drift or own.drift or at_bound.drift)
+
+
+def _far_off(bound: float, median: float, values: Samples | Whole, looks: float) -> bool:
+    """Does it lie `FAR` times as far from the median as the outermost sample on its side?
+
+    Of few independent looks that sample says less of how far others reach: its distance grows by 1 + `LOOKS` / looks.
+    Above it counts the difference, below, where nothing is quicker than no time at all, the ratio.
+    """
+    if bound >= median:
+        reach, distance = float(values.max()) - median, bound - median
+    else:
+        fastest = float(values.min())
+        if min(bound, fastest) <= 0:
+            return False
+        reach, distance = log(median / fastest), log(median / bound)
+    return distance > reach and distance >= FAR * (1 + LOOKS / looks) * reach
 
 
 def _own(values: Samples | Whole, ends: NDArray[np.int64], share: float, at_least: float = -inf, lag: int = 0) -> Seen:
