@@ -65,7 +65,7 @@ class Instance:
     price_source: str
     price_derived: bool
     source: str
-    price_date: str = ""  # when that price was seen, as exactly as known: `2026-08-17`, `2026-07`, `2026`
+    price_date: str = ""  # when that price was seen, as exactly as known: `2026-08-17`, `2026-07`
     date: str = ""
 
     @property

@@ -72,13 +72,19 @@ def test_what_is_wrong_with_a_row_is_said(state: str, table: str, key: str) -> N
     assert (state, table, key) in {(one.state, one.table, one.key) for one in audited()}
 
 
-def test_every_price_but_one_can_be_looked_up() -> None:
+def test_every_price_can_be_looked_up() -> None:
     """A source names a page or a repository's file, never a number in somebody's index, derived prices included."""
-    assert [one.key for one in audited() if one.state == "uncheckable"] == ["ml.p6-b300.48xlarge"]  # known, and said
+    assert [one.key for one in audited() if one.state == "uncheckable"] == []
+
+
+def test_every_price_has_a_month_at_least() -> None:
+    """A year says nothing of a price that changed in June 2025."""
+    assert [name for name, row in instances().items() if row.usd_per_hour is not None and len(row.price_date) < 7] == []
 
 
 def test_a_price_has_the_region_and_the_day_of_its_source() -> None:
-    """OKUniversity/agentcore-public-stack, pricing.py @af09e6d: "us-west-2 on-demand USD/hour", without a day."""
+    """OKUniversity/agentcore-public-stack @af09e6d: pricing.py has "us-west-2 on-demand USD/hour", CHANGELOG.md 1.23.0
+    of 2026-09-20."""
     seen: dict[str, set[tuple[str, str]]] = {}
     for row in instances().values():
         seen.setdefault(row.price_source, set()).add((row.price_region, row.price_date))

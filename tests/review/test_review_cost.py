@@ -229,7 +229,7 @@ def test_bedrocks_model_units_have_no_known_price() -> None:
 def test_source_and_date_of_the_price() -> None:
     """Region, source and day, for each instance type once."""
     found = costs(side(), side({"copies": {"max": 4}})).price_source
-    assert found.startswith("ml.g6e.2xlarge: on demand in us-west-2") and "seen 2026" in found
+    assert found.startswith("ml.g6e.2xlarge: on demand in us-west-2") and "seen 2026-09-20" in found
     assert found.count("ml.g6e.2xlarge") == 1
 
 
