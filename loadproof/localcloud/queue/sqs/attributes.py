@@ -35,6 +35,7 @@ COMPUTED = (
 )  # fmt: skip
 _PERMISSIONS = ("allowAll", "byQueue", "denyAll")
 _MOST_SOURCES = 10
+_MOST_POLICY_BYTES, _MOST_STATEMENTS, _MOST_PRINCIPALS, _MOST_CONDITIONS = 8192, 20, 50, 10
 
 
 class Redrive(NamedTuple):
@@ -130,16 +131,35 @@ def _checked(name: str, value: str) -> str:
     elif value and name == "RedriveAllowPolicy":
         _check_allow_policy(value)
     elif value and name == "Policy":
-        _check_effects(_json_object("Policy", value))
+        _check_access_policy(value)
     return value
 
 
-def _check_effects(policy: Document) -> None:
-    """Of an access policy: each statement allows or denies."""
-    rows = policy.get("Statement", [])
-    for row in rows if isinstance(rows, list) else [rows]:
-        if not isinstance(row, dict) or row.get("Effect") not in ("Allow", "Deny"):
-            raise _invalid_attribute("Policy")
+def _check_access_policy(policy: str) -> None:
+    """Each statement allows or denies; sizes are those of "Amazon SQS policy quotas" of the developer guide."""
+    listed = _listed(_json_object("Policy", policy).get("Statement", []))
+    statements = [one for one in listed if isinstance(one, dict) and one.get("Effect") in ("Allow", "Deny")]
+    if len(statements) < len(listed):
+        raise _invalid_attribute("Policy")
+    principals = [name for one in statements for name in _principals(one.get("Principal", []))]
+    conditions = [key for one in statements for keys in one.get("Condition", {}).values() for key in keys]
+    for what, found, most in (
+        ("bytes", len(policy.encode()), _MOST_POLICY_BYTES),
+        ("statements", len(statements), _MOST_STATEMENTS),
+        ("principals", len(principals), _MOST_PRINCIPALS),
+        ("conditions", len(conditions), _MOST_CONDITIONS),
+    ):
+        if found > most:
+            raise AwsError("OverLimit", f"The policy has {found} {what}: at most {most} are allowed.", 403)
+
+
+def _principals(given: object) -> list[object]:
+    """`"*"`, or names by kind."""
+    return [name for names in given.values() for name in _listed(names)] if isinstance(given, dict) else _listed(given)
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _check_allow_policy(policy: str) -> None:
