@@ -6,7 +6,6 @@ were made from; everything else is predicted again whenever the page is written 
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 from collections import Counter
@@ -14,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from tokenize import COMMENT, tokenize
 from typing import Any
 
 import fit_step_model
@@ -140,8 +140,14 @@ def fingerprint(cases: Sequence[Case], cells: Sequence[Cell]) -> str:
     """A digest of the measured rows, of what the shipped model says of them, to four digits, and of the code that
     fits: held-out figures are another fitter's otherwise."""
     rows = [[str(row), *(f"{c.predicted:.4g}" for c in cells if c.case[0] is row)] for row, _ in cases]
-    fitters = [ast.dump(ast.parse(Path(module.__file__ or "").read_bytes())) for module in (fitting, fit_step_model)]
+    fitters = [_words(Path(module.__file__ or "")) for module in (fitting, fit_step_model)]
     return sha256(json.dumps([rows, fitters]).encode()).hexdigest()[:16]
+
+
+def _words(source: Path) -> str:
+    """What a source says, without comments and layout: whichever Python reads it, which its syntax tree depends on."""
+    with source.open("rb") as handle:
+        return "".join("".join(one.string for one in tokenize(handle.readline) if one.type != COMMENT).split())
 
 
 def _held_out_pairs(cases: Sequence[Case], split: str) -> list[tuple[Case, list[Case]]]:

@@ -23,7 +23,7 @@ from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.invocation import GenerationRequest
 from loadproof.loads import Load
 
-pytest.importorskip("xllamacpp", reason="there is no wheel for every platform")
+pytest.importorskip("xllamacpp", reason="no wheel for every platform, and it needs libgomp", exc_type=ImportError)
 pytestmark = pytest.mark.usefixtures("patient")
 SLOTS = 4
 OUTPUT_TOKENS = 300

@@ -13,13 +13,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from loadproof.sides.cache import Cache
 from loadproof.sides.deadline import NONE, Deadline
 from loadproof.sides.pairs import Choice, Sides, Trust, find_sides
 from loadproof.sides.refs import find_trees
+from loadproof.walls.prison import prison_kind
 
+WALLED = pytest.mark.skipif(prison_kind() == "none", reason="this machine offers no walls")
 APP = """\
 import contextlib, json, os, sys
 from pathlib import Path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -17,10 +19,14 @@ from loadproof.bench.report.brief import brief_of as brief_of_run
 from loadproof.bench.report.brief import brief_of_runs
 from loadproof.catalog import instances
 from loadproof.cli.main import run
-from loadproof.cli.pictures import browser_for, write_page
+from loadproof.cli.pictures import _NAMES, browser_for, write_page
 from loadproof.errors import CouldNotRunError
 from loadproof.pages.brief import in_a_command
 
+drawn = pytest.mark.skipif(
+    not (os.environ.get("CI") or any(map(shutil.which, _NAMES))),
+    reason="a picture is drawn by a browser: there is none",
+)
 PAGE = (
     "<html><head><title>x</title></head><body><main><header>first</header><p>second</p>"
     "<p style='height: 3000px'>third</p></main></body></html>"
@@ -102,6 +108,7 @@ def test_a_browser_that_is_named_wrongly_is_bad_usage(
     assert "LOADPROOF_BROWSER=no-such-browser" in capsys.readouterr().err
 
 
+@drawn
 def test_a_png_is_the_head_alone(tmp_path: Path) -> None:
     """A real browser: 2,000 px wide, and lower than the 3,000 px of what comes third."""
     write_page(PAGE, tmp_path / "head.png")
@@ -111,6 +118,7 @@ def test_a_png_is_the_head_alone(tmp_path: Path) -> None:
     assert width == 2000 and 0 < height < 1000
 
 
+@drawn
 def test_a_pdf_is_the_whole_page(tmp_path: Path) -> None:
     """Three thousand pixels are more than one sheet."""
     write_page(PAGE, tmp_path / "whole.pdf")
@@ -118,6 +126,7 @@ def test_a_pdf_is_the_whole_page(tmp_path: Path) -> None:
     assert data.startswith(b"%PDF-") and data.count(b"/Type /Page\n") > 1
 
 
+@drawn
 def test_the_command_writes_it_from_any_folder(tmp_path: Path) -> None:
     """As a user would: a program, a file, its name on standard output."""
     profile = Path("deploy_profiles/prod/llama-2-7b.yaml").resolve()

@@ -19,7 +19,7 @@ from bench_evidence import TARGET, run_of_profile
 from bench_summaries import whole
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from review_repository import Project
+from review_repository import WALLED, Project
 
 from loadproof.bench.evidence.keys import signing_key
 from loadproof.bench.evidence.standing import sign_run
@@ -230,7 +230,7 @@ def _shallow(project: Project, target: Path) -> None:
     project.git("clone", "-q", "--depth=1", "--branch", "branch", project.root.as_uri(), str(target))
 
 
-@pytest.mark.parametrize("trust", ["head", "unwalled"])
+@pytest.mark.parametrize("trust", [pytest.param("head", marks=WALLED), "unwalled"])
 def test_a_cancelled_review_leaves_nothing_running(trust: str, project: Project) -> None:
     """SIGTERM, as CI sends it: exit 130, and the synthesis under way is ended with it."""
     name = str(project.root / "in-the-middle")

@@ -11,14 +11,12 @@ from typing import Any
 
 import psutil
 import pytest
-from review_repository import Project, names
+from review_repository import WALLED, Project, names
 
 from loadproof.sides import pairs as sides_pairs
-from loadproof.walls.prison import prison_kind
 
 CANARY = "canary-91a2"
 MORE = {"min": 2, "max": 2, "memory_mib_per_copy": 16384}
-walled = pytest.mark.skipif(prison_kind() == "none", reason="this machine offers no walls")
 # What `stacks/queue.py` does before it says what the stacks need: a class of attack each (tests/walls has all).
 HOSTILE = {
     "reads": "print(open({secret!r}).read(), file=sys.stderr)",
@@ -80,7 +78,7 @@ def reviewed(project: Project, *options: str) -> tuple[int, str, dict[str, Any]]
     return done.returncode, done.stdout + done.stderr + text, json.loads(text)
 
 
-@walled
+@WALLED
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_code_gets_nothing_and_the_change_is_still_reviewed(name: str, project: Project, reviews: Path) -> None:
     """Its side is refused with the reason; the profile's own change is told all the same."""
@@ -97,7 +95,7 @@ def test_hostile_code_gets_nothing_and_the_change_is_still_reviewed(name: str, p
     assert not [one for one in psutil.process_iter(["cwd"]) if (one.info["cwd"] or "").startswith(str(reviews))]
 
 
-@walled
+@WALLED
 def test_honest_code_is_reviewed_behind_walls(project: Project) -> None:
     """What it changes is found, as without walls."""
     project.write("stacks/queue.py", "TIMEOUT_S = 90\n")
