@@ -30,8 +30,8 @@ from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
 
-# Lambda bounds the load of the handler's module apart from its time-out.
-_INIT_ALLOWANCE_S = 10.0
+# Lambda bounds the load of the handler's module apart from its time-out, and tries again within that.
+_LOADING_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class Worker:
     ) -> None:
         """`tmp` is the worker's own folder: its home and its `/tmp`, gone with it."""
         self._spec = spec
-        self._fresh = True
+        self._loaded = False
+        self._heard_so_far = b""
         self._tmp = tmp
         tmp.mkdir(parents=True, mode=0o700)
         confinement = sandbox.Confinement(tmp, tuple(map(Path, search_path)), spec.memory_mib)
@@ -105,8 +106,6 @@ class Worker:
 
     def invoke(self, event: Json) -> Result:
         """Run one event; a time-out or a crash kills the worker and is an error result."""
-        allowed_s = self._spec.timeout_s + (_INIT_ALLOWANCE_S if self._fresh else 0.0)
-        self._fresh = False
         request_id = str(uuid.uuid4())
         call = {
             "event": event,
@@ -118,7 +117,9 @@ class Worker:
         try:
             self._process.stdin.write(json.dumps(call).encode() + b"\n")
             self._process.stdin.flush()
-            line = self._read_line(time.monotonic() + allowed_s)
+            if not self._loaded:
+                self._loaded = self._read_line(_LOADING_S + self._spec.timeout_s) == b"\n"
+            line = self._read_line(self._spec.timeout_s) if self._loaded else b""
         except TimeoutError:
             self.kill()
             message = f"{request_id} Task timed out after {self._spec.timeout_s:.2f} seconds"
@@ -146,21 +147,22 @@ class Worker:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _read_line(self, deadline_s: float) -> bytes:
-        """One line, or what there was when the worker died. Raises TimeoutError."""
+    def _read_line(self, allowed_s: float) -> bytes:
+        """One line; empty when the worker died. Raises TimeoutError."""
         assert self._process.stdout is not None
-        received = bytearray()
+        deadline_s = time.monotonic() + allowed_s
+        parts = [self._heard_so_far]
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
-            while not received.endswith(b"\n"):
+            while b"\n" not in parts[-1]:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or not selector.select(left_s):
                     raise TimeoutError
-                part = os.read(self._process.stdout.fileno(), 1 << 20)
-                if not part:
+                parts.append(os.read(self._process.stdout.fileno(), 1 << 20))
+                if not parts[-1]:
                     return b""
-                received += part
-        return bytes(received)
+        line, end, self._heard_so_far = b"".join(parts).partition(b"\n")
+        return line + end
 
 
 class Functions:

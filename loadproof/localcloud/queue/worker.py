@@ -2,7 +2,8 @@
 
 Run as a script by `walls.confined`, isolated from the virtual environment and unbuffered (`-I -S -u`): the
 handler sees its own zip, the layers and what Lambda's runtime provides, nothing else. Lines of JSON come in on stdin
-and go out on what was stdout; the handler's own prints go to stderr, which the server reads. When stdin closes (the
+and go out on what was stdout, after an empty one once the handler is loaded; its own prints go to stderr, which the
+server reads. When stdin closes (the
 server is gone, even killed) the process ends at once, whatever it does.
 """
 
@@ -90,6 +91,8 @@ def main(handler_name: str, search_path: list[str]) -> None:
     except BaseException as error:
         traceback.print_exc()
         broken = {"error": failure(error)}
+    out.write(b"\n")  # loaded: from here on an event's time counts
+    out.flush()
     while True:
         call = calls.get()
         reply = answer(handler, call) if handler is not None else broken

@@ -53,6 +53,14 @@ def stack_with(code: str, more: dict[str, Any], **properties: Any) -> dict[str, 
     }
 
 
+def test_inline_code_has_cfnresponse_beside_it(aws: Aws) -> None:
+    """As public templates lean on it: the data it sends are the resource's attributes."""
+    code = "import cfnresponse\ndef handler(e, c): cfnresponse.send(e, c, cfnresponse.SUCCESS, {'Number': '7'}, 'it')"
+    template = stack_with(code, {})
+    template["Outputs"] = {"Number": {"Value": {"Fn::GetAtt": ["Asked", "Number"]}}}
+    assert _outputs(create(aws("cloudformation"), "public", template)) == {"Number": "7"}
+
+
 def _answered(number: int) -> dict[str, Any]:
     template = stack_with(_ECHO, {}, Number=number)
     template["Outputs"] = {name: {"Value": {"Fn::GetAtt": ["Asked", name]}} for name in ("Number", "Type", "Asked")}

@@ -70,6 +70,14 @@ def test_a_worker_that_exits_is_an_error_and_is_replaced(functions: Functions) -
     assert functions.invoke(function(code), {}).value == "alive"
 
 
+def test_the_first_event_of_a_worker_has_the_functions_time_and_no_more(functions: Functions) -> None:
+    """A module takes 3 s to load, which is not its time; the handler's 4 s are more than its Timeout of 2."""
+    slow = "import time\ntime.sleep({})\ndef handle(event, context):\n    time.sleep({})\n    return 'done'\n"
+    assert functions.invoke(function(slow.format(3, 0), timeout=2), {}).value == "done"
+    late = functions.invoke(function(slow.format(0, 4), timeout=2), {}).error
+    assert late is not None and late["errorType"] == "Sandbox.Timedout"
+
+
 def test_what_a_handler_prints_is_not_its_answer(functions: Functions) -> None:
     """Prints go to the log; the answer's channel is its own."""
     code = "print('loading')\ndef handle(event, context):\n    print('{\"result\": 1}')\n    return 2\n"

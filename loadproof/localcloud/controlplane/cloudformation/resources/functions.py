@@ -7,6 +7,7 @@ import zipfile
 
 from botocore.client import BaseClient
 
+from loadproof.localcloud.controlplane.cloudformation import cfnresponse
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
@@ -97,11 +98,12 @@ def _api_names(properties: Properties) -> Properties:
 
 
 def _code(code: Properties) -> Document:
-    """The code as the API takes it; inline text becomes a zip with `index.py`, as CloudFormation makes it."""
+    """The code as the API takes it; inline text becomes CloudFormation's zip, with `cfnresponse` in it."""
     if "ZipFile" in code:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             archive.writestr("index.py", code["ZipFile"])
+            archive.write(cfnresponse.__file__, "cfnresponse.py")
         return {"ZipFile": packed.getvalue()}
     if "S3Bucket" not in code:
         raise ResourceFailedError(
