@@ -316,6 +316,8 @@ class World:
         s3, secrets = self.client("s3"), self.client("secretsmanager")
         s3.create_bucket(Bucket=self.bucket)
         s3.delete_bucket_policy(Bucket=self.bucket)
+        for one in s3.list_objects_v2(Bucket=self.bucket).get("Contents", []):
+            s3.delete_object(Bucket=self.bucket, Key=one["Key"])
         encrypted = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.key_arn}
         for name in ("llama/model.safetensors", "legal.tar.gz"):
             s3.put_object(Bucket=self.bucket, Key=name, Body=b"weights", **encrypted)

@@ -74,6 +74,21 @@ def other_key(world: World) -> None:
     )
 
 
+def other_key_of_a_shard(world: World) -> None:
+    """The first object, config.json, has no key at all."""
+    s3, key = world.client("s3"), world.client("kms").create_key()["KeyMetadata"]["Arn"]
+    s3.put_object(Bucket=world.bucket, Key="llama/config.json", Body=b"{}")
+    s3.put_object(
+        Bucket=world.bucket, Key="llama/shard.safetensors", Body=b"w", ServerSideEncryption="aws:kms", SSEKMSKeyId=key
+    )
+
+
+def deaf_topic(world: World, key: str) -> None:
+    world.client("sns").set_topic_attributes(
+        TopicArn=world.topic_arn, AttributeName="KmsMasterKeyId", AttributeValue=key
+    )
+
+
 def no_subscription(world: World) -> None:
     sns = world.client("sns")
     for one in sns.list_subscriptions_by_topic(TopicArn=world.topic_arn)["Subscriptions"]:
@@ -189,6 +204,7 @@ STATES: dict[str, tuple[Change, str, str]] = {
     "bucket's policy denies": (denying_bucket, "LA123", "denies s3:GetObject to roles of"),
     "bucket's policy exempts the root alone": (exempting_root, "LA123", "denies s3:GetObject and s3:ListBucket"),
     "weights under another key": (other_key, "LA124", "legal.tar.gz is encrypted with arn:aws:kms"),
+    "a shard under another key": (other_key_of_a_shard, "LA124", "llama/shard.safetensors is encrypted with"),
     "token is missing": (
         lambda w: w.client("secretsmanager").delete_secret(SecretId="hub", ForceDeleteWithoutRecovery=True), "LA125",
         "there is no such secret",
@@ -261,6 +277,13 @@ STATES: dict[str, tuple[Change, str, str]] = {
     ),
     "topic without subscription": (no_subscription, "LA183", "it has no subscription"),
     "subscription is not confirmed": (unconfirmed, "LA183", "none is confirmed; on-call@example.com did not answer"),
+    "topic under AWS's own key": (
+        lambda w: deaf_topic(w, "alias/aws/sns"), "LA185", "AWS's own key, whose policy names no CloudWatch",
+    ),
+    "topic's key leaves CloudWatch out": (
+        lambda w: deaf_topic(w, w.client("kms").create_key()["KeyMetadata"]["Arn"]), "LA185",
+        "does not let cloudwatch.amazonaws.com use it",
+    ),
     "topic takes no alarms": (closed_topic, "LA184", "its policy lets no alarm publish"),
     "a right is missing": (
         lambda w: w.deny("servicequotas:ListServiceQuotas"), UNKNOWN,

@@ -110,6 +110,54 @@ def topic_refuses(need: AlarmTopic) -> Iterator[Found]:
         )
 
 
+@alarms_rule(
+    "LA185",
+    "CloudWatch may not use the topic's key",
+    reason="Alarms publish to an encrypted topic as the service cloudwatch.amazonaws.com, which the key's policy must "
+    "name. The policy of AWS's own key (alias/aws/sns) does not and cannot be changed.",
+    mend="Encrypt the topic with a key of your own whose policy names cloudwatch.amazonaws.com.",
+    severity="warning",
+)
+def key_left_out(need: AlarmTopic) -> Iterator[Found]:
+    """Of the topic that the environment names: those of our stacks have its key, of which LA133 speaks."""
+    topic = need.environment.alarm_topic_arn
+    key = None if topic is None else (_attributes(need, topic) or {}).get("KmsMasterKeyId")
+    if topic is None or not key:
+        return
+    if key.endswith("alias/aws/sns"):
+        said = f"it is encrypted with {key}, AWS's own key, whose policy names no CloudWatch"
+    elif _may_use(need, key):
+        return
+    else:
+        said = f"the policy of its key {key} does not let cloudwatch.amazonaws.com use it"
+    yield Found(
+        topic,
+        said,
+        f"aws sns set-topic-attributes --topic-arn {topic} --attribute-name KmsMasterKeyId --attribute-value KEY "
+        f"--region {need.account.region}, KEY's policy allowing that service",
+        needed="kms:Decrypt and kms:GenerateDataKey* for Service cloudwatch.amazonaws.com",
+    )
+
+
+def _may_use(need: AlarmTopic, key: str) -> bool:
+    """A key that is not there is allowed. Raises UnseenError where it cannot be judged."""
+    found = need.account.read("kms", "describe_key", {"KeyId": key}, _GONE)  # which takes aliases
+    if found is None:
+        return True
+    key = found["KeyMetadata"]["Arn"]
+    policy = need.account.read("kms", "get_key_policy", {"KeyId": key, "PolicyName": "default"}, _GONE)
+    context = {
+        "aws:SourceAccount": need.account.id,
+        "kms:CallerAccount": need.account.id,
+        "aws:SecureTransport": "true",
+    }
+    asker = Asker(need.account.id, "cloudwatch.amazonaws.com", context)
+    answer = "allowed" if policy is None else answer_of(policy["Policy"], asker, "kms:GenerateDataKey", key)
+    if answer == "unclear":
+        raise UnseenError(f"the policy of {key} has conditions or names roles: that cannot be judged from outside")
+    return answer == "allowed"
+
+
 def _attributes(need: AlarmTopic, topic: str) -> dict[str, str] | None:
     found = need.account.read("sns", "get_topic_attributes", {"TopicArn": topic}, _GONE)
     return None if found is None else found["Attributes"]

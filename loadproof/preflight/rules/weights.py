@@ -108,19 +108,19 @@ def policy_denies(need: Weights) -> Iterator[Found]:
     mend="Write the weights again with the environment's key, or make that key the environment's.",
 )
 def weights_under_another_key(need: Weights) -> Iterator[Found]:
-    keys = _keys(need)
-    if not keys:
-        return
-    found = need.account.read("s3", "head_object", {"Bucket": need.bucket, "Key": keys[0]}, ("404", "NoSuchKey"))
-    key = (found or {}).get("SSEKMSKeyId")
-    if key is not None and not _same_key(key, need.key_arn) and not _is_s3s_own(need, key):
+    for name in _keys(need) or []:
+        found = need.account.read("s3", "head_object", {"Bucket": need.bucket, "Key": name}, ("404", "NoSuchKey"))
+        key = (found or {}).get("SSEKMSKeyId")
+        if key is None or _same_key(key, need.key_arn) or _is_s3s_own(need, key):
+            continue
         with_key = f"--sse aws:kms --sse-kms-key-id {need.key_arn}" if need.key_arn else "--sse AES256"
         yield Found(
             need.uri,
-            f"{keys[0]} is encrypted with {key}",
+            f"{name} is encrypted with {key}",
             f"aws s3 cp {need.uri} {need.uri}{'' if need.is_object else ' --recursive'} {with_key}",
             needed=need.key_arn or "S3's own key, as the environment names none",
         )
+        return  # one names the class
 
 
 @secret_rule(
@@ -150,8 +150,8 @@ def token_missing(need: Secret) -> Iterator[Found]:
 
 
 def _keys(need: Weights) -> list[str] | None:
-    """Some objects at the address; None without the bucket."""
-    params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": 10}
+    """Its first objects, as many as are looked at one by one; None without the bucket."""
+    params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": 50}
     found = need.account.read("s3", "list_objects_v2", params, _NO_BUCKET)
     if found is None:
         return None
