@@ -78,8 +78,9 @@ def check_file(path: Path, content: bytes | None = None) -> Checked:
             read = with_config_json(read_with_parents(path, problems, content), path, problems)
             tree = with_calibration(read, path, problems)
     except (OSError, RuntimeError) as error:  # links that lead in a circle: RuntimeError before Python 3.13
-        in_a_circle = not isinstance(error, OSError) or error.errno == errno.ELOOP
-        why = "its link leads nowhere" if in_a_circle else error.strerror
+        why = "its link leads nowhere"
+        if isinstance(error, OSError) and error.errno != errno.ELOOP:
+            why = error.strerror or why
         problems.add(
             Mark(str(path), 1, 1), "LP012", (), f"file cannot be read ({why})", "look at its name and permissions"
         )
