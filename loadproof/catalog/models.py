@@ -13,6 +13,7 @@ from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.readers import rows, table
 
 _ALIKE: Final = 0.5  # ratio of two names, below which one is no slip of the other
+_ALIKE_ALONE: Final = 0.75  # where neither a number nor the family is the same
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _TUNED: Final = re.compile(r"^meta-|-(instru?ct|chat|it|hf|base|unsloth|bnb|[48]bit|(nv)?fp4|gguf)\b")
 # How checkpoints that were packed, or unpacked, end their names, and how they are stored; w4a16 packs as GPTQ does.
@@ -83,7 +84,8 @@ def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
         return -shared, -difflib.SequenceMatcher(None, wanted, name).ratio()
 
     ordered = sorted((unlike(listed), listed) for listed in model_ids())
-    return tuple(listed for (_, same), listed in ordered if -same >= _ALIKE)[:most]
+    near = [listed for (shared, same), listed in ordered if -same >= (_ALIKE if shared else _ALIKE_ALONE)]
+    return tuple(near[:most])
 
 
 def _bare(model_id: str) -> str:

@@ -498,6 +498,10 @@ def test_the_worst_comes_first() -> None:
     [
         ({"observed": None}, "ttft_p95_ms: no data"),
         (
+            {"observed": 5902.4, "bound": 10_000, "low": 5800.0, "high": 12_345.6, "doubt": "short answers"},
+            "ttft_p95_ms: observed 5,902, bound <= 10,000, 95% interval from 5,800 to 12,346; short answers",
+        ),
+        (
             {"high": None, "more_requests": 3},
             "ttft_p95_ms: observed 250, bound <= 500, 95% interval from 200 to unknown (80 requests are too few); "
             "about 3 more like these would settle it in 4 of 5 cases",

@@ -66,6 +66,7 @@ def test_a_name_without_a_publisher_is_no_model() -> None:
     """Nobody could download `qwen3-8b`; what is near has a publisher."""
     assert catalog.architecture("qwen3-8b") is None
     assert catalog.near_models("qwen3-8b")[0] == "Qwen/Qwen3-8B"
+    assert catalog.near_models("foo/bar") == ()
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,15 @@ def test_no_cell_is_shortened_and_no_table_is_wider_than_the_terminal(profile: s
     assert all(len(line.rstrip()) <= width for line in said.splitlines() if re.search("[│┃━]", line))
 
 
+def test_each_alternative_has_its_outlook_and_grade_in_80_columns() -> None:
+    """Two machines of the longest name, one without a price."""
+    _, _, table = printed("dev/llama-3-1-8b.yaml", width=80).partition("Alternatives by")
+    rows = [line for line in table.splitlines() if "ml." in line and "│" in line]
+    assert (
+        len(rows) >= 10 and [row for row in rows if not re.search(r"│(meets|may|misses|no room) [A-D]\s*$", row)] == []
+    )
+
+
 def test_no_word_of_a_note_is_cut_in_80_columns() -> None:
     """A note wraps below itself: a terminal would cut it wherever its edge is."""
     lines = printed("prod/llama-3-1-8b.yaml", width=80).splitlines()

@@ -293,14 +293,20 @@ def between(objective: Objective, worse: Estimate, better: Estimate) -> Objectiv
     return "INVALID" if parted and (at_worst == "FAIL" or at_best == "PASS") else "INCONCLUSIVE"
 
 
+def _shown(value: float) -> str:
+    """Four digits, and whole from a thousand on: no exponent of what people set as 10,000."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def describe(judgement: Judgement) -> str:
     if judgement.observed is None:
         return f"{judgement.label}: no data"
-    text = f"{judgement.label}: observed {judgement.observed:,.4g}, bound {judgement.comparison} {judgement.bound:,.4g}"
+    observed, bound = _shown(judgement.observed), _shown(judgement.bound)
+    text = f"{judgement.label}: observed {observed}, bound {judgement.comparison} {bound}"
     low, high = judgement.low, judgement.high
     if low is not None or high is not None:
         ends = " ".join(
-            f"{word} {end:,.4g}" if end is not None else f"{word} unknown"
+            f"{word} {_shown(end)}" if end is not None else f"{word} unknown"
             for word, end in (("from", low), ("to", high))
         )
         text += f", 95% interval {ends}"

@@ -20,7 +20,7 @@ from loadproof.cli.init.interview import Given, asked
 from loadproof.errors import ExitCode, InputError, Problem, ProfileError
 from loadproof.profiles import check_file, load_profile
 from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write_new
-from loadproof.scaffold.repository import CiKit, Place, files_of, readme
+from loadproof.scaffold.repository import WHEELS, CiKit, Place, files_of, readme
 from loadproof.sides.git import hosted_at
 from loadproof.simulation.replay import make_plan
 from loadproof.terminal import Terminal
@@ -97,6 +97,11 @@ def _init(folder: Path, place: Place, answers: Answers) -> int:
     print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.wanted.model}:")
     if kept:
         said.append(f"left as they are: {', '.join(kept)}")
+    if not any(name.startswith(f"{WHEELS}/") for name in files):
+        said.append(
+            f"requirements.txt asks an index for loadproof=={place.version}; where yours has none, a checkout makes "
+            f"one: there uv build --wheel --out-dir {WHEELS} CHECKOUT, then loadproof init --upgrade --write ."
+        )
     if answers.runbook_url is None:
         said.append(
             f"alarms name docs/runbook.md: write its address into {home / 'environment.yaml'}, so that they link it"

@@ -58,7 +58,7 @@ def machines(row: Alternative) -> str:
 
 def _table(found: Alternatives, *, wide: bool) -> Table:
     title = f"Alternatives by {found.goal} (* the profile as it is)"
-    table = Table(title=title, title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
+    table = Table(title=title, title_justify="left", padding=(0, 0, 0, 1 if wide else 0), show_edge=False)
     # Narrow, `4 x` goes above its machine: rather that than figures or outlooks cut away.
     table.add_column("machines", no_wrap=wide, min_width=20)
     for name in ("TP", "copies") if wide else ("TP x\ncopies",):
