@@ -31,7 +31,8 @@ class BedrockModel:
     """One foundation model. `title` is its name in quotas; an output token counts `output_burndown` quota tokens.
 
     `payload` names the body that InvokeModel takes; `prefixes` are the cross-region profiles that exist for it, and
-    `on_demand` tells whether it may be invoked without one.
+    `on_demand` tells whether it may be invoked without one. `converse_lacks` names the fields of Converse's
+    request that it does not take.
     """
 
     model_id: str
@@ -44,6 +45,7 @@ class BedrockModel:
     on_demand: bool
     prefixes: tuple[str, ...]
     tiers: tuple[str, ...]
+    converse_lacks: tuple[str, ...]
     source: str
     date: str
 

@@ -64,8 +64,9 @@ class Front:
         return web.Response(status=reply.status, body=reply.body, headers=headers)
 
     async def _own_reply(self, request: web.Request, body: bytes) -> Reply | None:
-        if request.path == "/" and request.method == "POST":
-            return await asyncio.to_thread(self._plane.answer, request.headers, body)
+        if request.path == "/" and (request.method == "POST" or "Action" in request.query):
+            form = body or request.rel_url.raw_query_string.encode()
+            return await asyncio.to_thread(self._plane.answer, request.headers, form)
         if self._plane.speaks_rest(request.headers):
             url = request.rel_url
             query = dict(url.query)

@@ -56,8 +56,13 @@ def asked_of(model: Shape, request: Request) -> Asked | None:
         return None
 
 
+def form_of(request: Request) -> dict[str, str]:
+    """The fields of the Query protocol, from the body or else from the address."""
+    return dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True)) or dict(request.query)
+
+
 def _by_form(model: Shape, request: Request) -> Asked | None:
-    form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True)) or dict(request.query)
+    form = form_of(request)
     action = form.get("Action", "")
     if action not in model.operation_names:
         return None

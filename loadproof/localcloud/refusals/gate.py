@@ -29,7 +29,7 @@ from loadproof.localcloud.refusals import (
     storage,
     tables,
 )
-from loadproof.localcloud.refusals.asked import Asked, Request, asked_of
+from loadproof.localcloud.refusals.asked import Asked, Request, asked_of, form_of
 from loadproof.localcloud.refusals.rules import Rule
 from loadproof.localcloud.wire import AwsError, Caller, Reply, faults, query_error, violation
 
@@ -82,6 +82,7 @@ class RefusalGate:
     def _check(self, service: str, model: Any, caller: Caller, request: Request) -> None:
         asked = asked_of(model, request)
         if asked is None:
+            _check_action(model, request)
             return
         self._apply(_FIRST.get(service, {}), caller, asked)
         known = [one for one in faults(asked.shape, asked.params) if not one.endswith("Member is not known")]
@@ -106,6 +107,13 @@ def _model(service: str) -> Any:
     except UnknownServiceError:
         return None
     return None if _protocol(model) == "rest-xml" else model
+
+
+def _check_action(model: Any, request: Request) -> None:
+    """An action that a service of the Query protocol does not have, as when a request is signed for another."""
+    action = form_of(request).get("Action")
+    if _protocol(model) == "query" and action and action not in model.operation_names:
+        raise AwsError("InvalidAction", f"Could not find operation {action} for version {model.api_version}")
 
 
 def _protocol(model: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from moto.backends import get_backend
@@ -27,9 +28,24 @@ _MOST_ATTACHED = 10
 
 
 def _create_role(caller: Caller, params: Params) -> None:
+    _check_new("Role", params["RoleName"], [one.name for one in _backend(caller).roles.values()])
     _check_trust(caller, params["AssumeRolePolicyDocument"])
     _check_boundary(caller, params)
     check_tags([tag["Key"] for tag in params.get("Tags") or []], "InvalidInput")
+
+
+def _create_user(caller: Caller, params: Params) -> None:
+    _check_new("User", params["UserName"], _backend(caller).users)
+
+
+def _create_group(caller: Caller, params: Params) -> None:
+    _check_new("Group", params["GroupName"], _backend(caller).groups)
+
+
+def _check_new(kind: str, name: str, taken: Iterable[str]) -> None:
+    """Names are not distinguished by case."""
+    known = name.lower() in {one.lower() for one in taken}
+    require(not known, "EntityAlreadyExists", f"{kind} with name {name} already exists.", 409)
 
 
 def _check_boundary(caller: Caller, params: Params) -> None:
@@ -107,6 +123,8 @@ def _linked(caller: Caller, params: Params) -> None:
 
 RULES: dict[str, Rule] = {
     "CreateRole": _create_role,
+    "CreateUser": _create_user,
+    "CreateGroup": _create_group,
     "UpdateAssumeRolePolicy": _update_trust,
     "CreatePolicy": _policy,
     "CreatePolicyVersion": _policy,

@@ -41,9 +41,13 @@ _FREE_HEADERS = frozenset({"x-amzn-trace-id"})  # set by the network on AWS
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A signature whose key, token and dates are good; `settle` says whether it is this request's, body and all."""
+    """A signature whose key, token and dates are good; `settle` says whether it is this request's, body and all.
+
+    `presigned` is the scope of one that came in the address.
+    """
 
     settle: Callable[[bytes], None]
+    presigned: Scope | None = None
 
 
 class Verifier:
@@ -116,7 +120,7 @@ class Verifier:
             canonical = canonical_request(unsigned, scope, signed, hashed)
             _compare(query["X-Amz-Signature"], signature(key.secret, scope, timestamp, canonical), scope)
 
-        return Claim(settle)
+        return Claim(settle, scope)
 
     def _presigned_v2(self, request: Request, query: Mapping[str, str]) -> Claim:
         """boto3's presigned URLs of S3 are of version 2 where nobody asks for another."""

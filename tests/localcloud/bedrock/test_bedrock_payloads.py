@@ -107,6 +107,81 @@ def test_a_bad_conversation_is_refused(model: Any, body: dict[str, Any], said: s
     assert said in refused.value.message
 
 
+USES = [{"toolUse": {"toolUseId": one, "name": "weather", "input": {}}} for one in "ab"]
+RESULTS = [{"toolResult": {"toolUseId": one, "content": [{"text": "dry"}]}} for one in "ab"]
+TOOLS = {"tools": [{"toolSpec": {"name": "weather", "inputSchema": {"json": {"type": "object"}}}}]}
+
+
+def weather(results: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    turns = [("user", [{"text": "weather?"}]), ("assistant", USES), ("user", results)]
+    return {"messages": [{"role": role, "content": content} for role, content in turns if content], **more}
+
+
+def test_tools_used_side_by_side_are_answered_in_one_turn() -> None:
+    """In any order, and other blocks may stand beside the results."""
+    read(LLAMA, weather([{"text": "Both:"}, *RESULTS[::-1]], toolConfig=TOOLS))
+
+
+@pytest.mark.parametrize(("results", "missing"), [([{"text": "And?"}], "a, b"), (RESULTS[:1], "b"), ([], "a, b")])
+def test_a_tools_use_without_its_result_is_refused(results: list[dict[str, Any]], missing: str) -> None:
+    """Also where the conversation ends with it."""
+    with pytest.raises(BedrockError) as refused:
+        read(LLAMA, weather(results, toolConfig=TOOLS))
+    assert refused.value.message == (
+        f"Expected toolResult blocks at messages.2.content for the following Ids: {missing}"
+    )
+
+
+def test_tools_used_need_their_definition() -> None:
+    """Though nothing new is asked of them."""
+    with pytest.raises(BedrockError, match="The toolConfig field must be defined when using toolUse and toolResult"):
+        read(LLAMA, weather(RESULTS))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"system": [{"text": "Be brief."}]}, "This model doesn't support system messages."),
+        ({"toolConfig": TOOLS}, "This model doesn't support tool use."),
+    ],
+)
+def test_what_a_model_lacks_is_refused(more: dict[str, Any], said: str) -> None:
+    """Mistral 7B takes neither system prompts nor tools."""
+    with pytest.raises(BedrockError) as refused:
+        read(MODELS["mistral.mistral-7b-instruct-v0:2"], hello(**more))
+    assert refused.value.message.startswith(said)
+
+
+def document(name: str) -> dict[str, Any]:
+    return {"document": {"format": "txt", "name": name, "source": {"bytes": "eA=="}}}
+
+
+@pytest.mark.parametrize("name", ["a_b.txt!", "two  blanks", "a\tb", "résumé", "全　角"])
+def test_a_documents_name_has_its_characters(name: str) -> None:
+    """Letters, digits, single blanks, hyphens and brackets; underscores pass as well."""
+    body = hello()
+    body["messages"][0]["content"].append(document("Bill (1) [a_b-c]"))
+    read(NOVA, body)
+    body["messages"][0]["content"].append(document(name))
+    with pytest.raises(BedrockError, match="The document file name can only contain"):
+        read(NOVA, body)
+
+
+def test_a_document_from_a_tool_has_a_name_too() -> None:
+    """It needs no text beside it."""
+    results = [*RESULTS[:1], {"toolResult": {"toolUseId": "b", "content": [document("bill")]}}]
+    read(NOVA, weather(results, toolConfig=TOOLS))
+    results[1]["toolResult"]["content"] = [document("bill.txt")]
+    with pytest.raises(BedrockError, match="The document file name can only contain"):
+        read(NOVA, weather(results, toolConfig=TOOLS))
+
+
+def test_a_document_needs_a_text_beside_it() -> None:
+    """In the same message."""
+    with pytest.raises(BedrockError, match="A text block must be included when using documents"):
+        read(NOVA, {"messages": [{"role": "user", "content": [document("bill")]}]})
+
+
 def test_free_fields_are_taken_as_they_are() -> None:
     """`additionalModelRequestFields` is any JSON."""
     read(LLAMA, hello(additionalModelRequestFields={"top_k": 5, "nested": {"a": [1]}}))

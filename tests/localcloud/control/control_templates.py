@@ -147,9 +147,9 @@ def update(cloudformation: Any, stack: str, template: dict[str, Any], **options:
     return settled(cloudformation, stack)
 
 
-def delete(cloudformation: Any, stack: str) -> dict[str, Any]:
+def delete(cloudformation: Any, stack: str, **more: Any) -> dict[str, Any]:
     arn = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["StackId"]
-    cloudformation.delete_stack(StackName=stack)
+    cloudformation.delete_stack(StackName=stack, **more)
     return settled(cloudformation, arn)
 
 

@@ -270,6 +270,21 @@ def test_bucket_with_objects_does_not_go(aws: Aws) -> None:
     assert delete(cfn, "fullbucket")["StackStatus"] == "DELETE_COMPLETE"
 
 
+def test_only_what_failed_to_go_may_be_retained(aws: Aws) -> None:
+    """Nothing before a deletion failed; then what is left of it, and the stack goes without it."""
+    cfn, s3 = aws("cloudformation"), aws("s3")
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "left-bucket"}}
+    create(cfn, "leaving", {"Resources": {"Bucket": bucket, "Topic": {"Type": "AWS::SNS::Topic"}}})
+    s3.put_object(Bucket="left-bucket", Key="a", Body=b"1")
+    with pytest.raises(ClientError, match="only when the stack is in the DELETE_FAILED state"):
+        cfn.delete_stack(StackName="leaving", RetainResources=["Bucket"])
+    delete(cfn, "leaving")
+    with pytest.raises(ClientError, match="Do not specify resources that are in the DELETE_COMPLETE state"):
+        cfn.delete_stack(StackName="leaving", RetainResources=["Bucket", "Topic"])
+    assert delete(cfn, "leaving", RetainResources=["Bucket"])["StackStatus"] == "DELETE_COMPLETE"
+    assert s3.get_object(Bucket="left-bucket", Key="a")["Body"].read() == b"1"
+
+
 def test_roles_must_be_acknowledged(aws: Aws) -> None:
     """Without CAPABILITY_IAM a template with a role is refused, as on AWS; a named role needs more."""
     cfn = aws("cloudformation")

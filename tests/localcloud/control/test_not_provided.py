@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from cloud_clients import signed_headers
+
+from loadproof.localcloud.local import LocalCloud
 
 Aws = Callable[[str], Any]
 
@@ -45,3 +50,15 @@ def test_what_is_not_here_is_refused_in_words(
     assert "does not provide" in told["Error"]["Message"]
     assert told["ResponseMetadata"]["HTTPStatusCode"] < 500
     assert told["ResponseMetadata"]["RetryAttempts"] == 0
+
+
+def test_an_action_of_another_service_is_invalid(cloud: LocalCloud) -> None:
+    """SQS's, signed for IAM: https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html, InvalidAction."""
+    body = b"Action=ListQueues&Version=2012-11-05"
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    headers = signed_headers(cloud, "iam", "POST", "/", body, form)
+    request = urllib.request.Request(cloud.endpoint_url, body, headers)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60)
+    assert refused.value.code == 400
+    assert b"<Code>InvalidAction</Code>" in refused.value.read()

@@ -97,6 +97,22 @@ def test_a_presigned_address_of_a_session(cloud: LocalCloud, aws: Aws, bucket: s
     assert urlopen(cloud, url) == b"x"
 
 
+def test_a_presigned_address_of_who_calls(cloud: LocalCloud) -> None:
+    """STS's own, as EKS and Vault take it for a proof of who somebody is; not S3's list of buckets."""
+    sts = session_client(cloud, "sts", cloud.account)
+    said = urlopen(cloud, sts.generate_presigned_url("get_caller_identity", HttpMethod="GET"))
+    assert b"assumed-role/any/session</Arn>" in said
+
+
+@pytest.mark.parametrize("service", ["cloudformation", "sns"])
+def test_presigned_addresses_go_to_their_service(service: str, cloud: LocalCloud) -> None:
+    """To those that are ours and to those that are moto's."""
+    action = {"cloudformation": "list_stacks", "sns": "list_topics"}[service]
+    url = boto3_client(cloud, service).generate_presigned_url(action, HttpMethod="GET")
+    answer = urlopen(cloud, url)
+    assert f"{service}.amazonaws.com/doc/".encode() in answer
+
+
 def urlopen(cloud: LocalCloud, url: str, body: bytes | None = None, method: str = "GET") -> bytes:
     """Like a client whose resolver knows that names below localhost are this machine."""
     host = url.split("/")[2]

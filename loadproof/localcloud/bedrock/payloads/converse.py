@@ -1,9 +1,17 @@
-"""Converse and ConverseStream: one format for every model."""
+"""Converse and ConverseStream: one format for every model.
+
+Tools, documents and what a model lacks are refused in Bedrock's words, as clients of it told them:
+https://github.com/567-labs/instructor/issues/1753, https://github.com/langchain-ai/langchain-aws/issues/447,
+https://github.com/agno-agi/agno/issues/6698, https://github.com/langgenius/dify/issues/17545,
+https://github.com/simonw/llm-bedrock/issues/8 and https://github.com/maximhq/bifrost/pull/5817.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from itertools import pairwise
+from typing import Final
 
 import orjson
 from botocore.model import Shape
@@ -18,17 +26,27 @@ from loadproof.localcloud.wire import AwsError, check
 from loadproof.wire.documents import Document
 
 _ATTACHMENTS = ("image", "document", "video", "audio")
+# Underscores are not in the reference and pass; of white space a blank alone does (aws-samples/generative-ai-use-cases
+# #1671 and vercel/ai #20366, both tried on Bedrock).
+_DOCUMENT_NAME: Final = re.compile(r"(?!.*  )[A-Za-z0-9_ ()\[\]-]+")
+_LACKING: Final = {
+    "system": "This model doesn't support system messages. Try again without a system message or use a model that "
+    "supports system messages.",
+    "toolConfig": "This model doesn't support tool use.",
+}
 
 
 def read(model: BedrockModel, body: bytes, identifier: str) -> tuple[ParsedRequest, ConverseWriter]:
     """Raises BedrockError for what Bedrock would refuse: shapes by AWS's own model, then the conversation itself."""
     fields = _fields(body, identifier)
     messages = fields.get("messages") or []
+    _check_lacking(model, fields)
     _check_turns(messages)
     _check_tools(messages, fields.get("toolConfig") or {})
     texts = [block["text"] for block in fields.get("system") or [] if "text" in block]
     attachments = 0
     for at, message in enumerate(messages):
+        _check_documents(message["content"])
         for position, block in enumerate(message["content"]):
             if "text" in block and not block["text"].strip():
                 raise invalid(
@@ -147,25 +165,61 @@ def _check_turns(messages: list[Document]) -> None:
         raise invalid("The content field in the Message object is empty. Add a ContentBlock object and try again.")
 
 
+def _check_lacking(model: BedrockModel, fields: Document) -> None:
+    for name in model.converse_lacks:
+        if fields.get(name):
+            raise invalid(_LACKING[name])
+
+
 def _check_tools(messages: list[Document], config: Document) -> None:
-    """Results answer the uses of the turn before; a tool's input is an object."""
+    """Every use of a tool has its result in the turn after it, and a result its use; a tool's input is an object."""
+    used: list[str] = []
     for at, message in enumerate(messages):
-        before = messages[at - 1]["content"] if at else ()
-        used = {block["toolUse"]["toolUseId"] for block in before if "toolUse" in block}
-        results = [block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block]
+        results = _tool_ids(message, "toolResult")
         if len(results) > len(used):
             raise invalid(
                 f"The number of toolResult blocks at messages.{at}.content exceeds the number of toolUse blocks of "
                 "previous turn."
             )
-        if not set(results) <= used:
+        if not set(results) <= set(used):
             raise invalid(f"messages.{at}.content: unexpected toolUseId found in toolResult blocks")
+        _check_answered(used, results, at)
+        used = _tool_ids(message, "toolUse")
+        if (used or results) and not config:
+            raise invalid("The toolConfig field must be defined when using toolUse and toolResult content blocks.")
+    _check_answered(used, [], len(messages))
     for at, tool in enumerate(config.get("tools") or ()):
         schema = ((tool.get("toolSpec") or {}).get("inputSchema") or {}).get("json")
         if isinstance(schema, dict) and schema.get("type") != "object":
             raise invalid(
                 f"The value at toolConfig.tools.{at}.toolSpec.inputSchema.json.type must be one of the following: "
                 "object."
+            )
+
+
+def _check_answered(used: list[str], results: list[str], at: int) -> None:
+    missing = [one for one in used if one not in results]
+    if missing:
+        raise invalid(
+            f"Expected toolResult blocks at messages.{at}.content for the following Ids: {', '.join(missing)}"
+        )
+
+
+def _tool_ids(message: Document, kind: str) -> list[str]:
+    return [block[kind]["toolUseId"] for block in message["content"] if kind in block]
+
+
+def _check_documents(content: list[Document]) -> None:
+    """Their names, those in tools' results too; and a text beside a message's own."""
+    if any("document" in block for block in content) and not any("text" in block for block in content):
+        raise invalid("A text block must be included when using documents.")
+    results = [part for block in content if "toolResult" in block for part in block["toolResult"]["content"]]
+    for block in (*content, *results):
+        if "document" in block and not _DOCUMENT_NAME.fullmatch(block["document"]["name"]):
+            raise invalid(
+                "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, "
+                "parentheses, and square brackets. The name can't contain more than one consecutive whitespace "
+                "character. Check that the file name conforms to these restrictions and retry your request."
             )
 
 

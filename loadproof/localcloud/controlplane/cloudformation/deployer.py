@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from loadproof.localcloud.controlplane.cloudformation.faults import StoppedError, reason_of
@@ -88,9 +88,9 @@ class Deployer:
             stack.resources.pop(resource.logical_id, None)
         stack.move("UPDATE_COMPLETE")
 
-    def delete(self, stack: Stack) -> None:
-        """DELETE_COMPLETE, or DELETE_FAILED naming what would not go."""
-        failed = self._remover.delete_all(stack)
+    def delete(self, stack: Stack, retained: Sequence[str]) -> None:
+        """DELETE_COMPLETE, or DELETE_FAILED naming what would not go; `retained` stay, whatever becomes of the rest."""
+        failed = self._remover.delete_all(stack, retained=retained)
         if failed:
             stack.move("DELETE_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}].")
         else:

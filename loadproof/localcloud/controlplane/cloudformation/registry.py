@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -70,8 +70,8 @@ class Registry:
 
         threading.Thread(target=guarded, name=f"stack-{stack.name}", daemon=True).start()
 
-    def _delete(self, stack: Stack) -> None:
-        self._deployer.delete(stack)
+    def _delete(self, stack: Stack, retained: Sequence[str]) -> None:
+        self._deployer.delete(stack, retained)
         if stack.status == "DELETE_COMPLETE":
             stack.deleted = now()
             stack.outputs = []

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from loadproof.localcloud.controlplane.cloudformation.faults import already_gone, reason_of
 from loadproof.localcloud.controlplane.cloudformation.resources.base import ResourceType, Work
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack
-from loadproof.localcloud.controlplane.cloudformation.template import Template
+from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
 
 WorkOf = Callable[[Stack, str], Work]
+
+
+def check_retained(stack: Stack, names: Sequence[str]) -> None:
+    """Raises AwsError unless `names` are left of a deletion that failed."""
+    if stack.status != "DELETE_FAILED":
+        raise invalid(
+            f"Invalid operation on stack [{stack.arn}]. You can specify which resources to retain only when the stack "
+            "is in the DELETE_FAILED state."
+        )
+    if not set(names) <= stack.resources.keys():
+        raise invalid(
+            "The specified resources to retain must be in a valid state. Do not specify resources that are in the "
+            "DELETE_COMPLETE state."
+        )
 
 
 def removal_order(stack: Stack, template: Template) -> list[str]:
@@ -33,15 +47,15 @@ class Remover:
                 continue
             self.delete_one(stack, resource)
 
-    def delete_all(self, stack: Stack, *, creating: bool = False) -> list[str]:
-        """Remove every resource, dependents first; returns the names of those that stayed."""
+    def delete_all(self, stack: Stack, *, creating: bool = False, retained: Sequence[str] = ()) -> list[str]:
+        """Remove every resource but the `retained`, dependents first; returns the names of those that would not go."""
         assert stack.template is not None
         failed = []
         for name in removal_order(stack, stack.template):
             resource = stack.resources[name]
             if not resource.physical_id:
                 stack.resources.pop(name)
-            elif resource.retained("DeletionPolicy", creating=creating):
+            elif name in retained or resource.retained("DeletionPolicy", creating=creating):
                 stack.tell(resource, "DELETE_SKIPPED")
                 stack.resources.pop(name)
             elif self.delete_one(stack, resource):

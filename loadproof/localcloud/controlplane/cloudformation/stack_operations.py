@@ -5,6 +5,7 @@ from __future__ import annotations
 from loadproof.localcloud.controlplane.cloudformation import describe
 from loadproof.localcloud.controlplane.cloudformation.changes import same
 from loadproof.localcloud.controlplane.cloudformation.registry import Registry
+from loadproof.localcloud.controlplane.cloudformation.removal import check_retained
 from loadproof.localcloud.controlplane.cloudformation.stack import now
 from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
 from loadproof.localcloud.wire import AwsError, Caller, Params
@@ -42,6 +43,9 @@ class StackOperations(Registry):
             raise invalid(f"Stack [{stack.name}] cannot be deleted while in status {stack.status}")
         if stack.termination_protection:
             raise invalid(f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled")
+        retained = params.get("RetainResources") or []
+        if retained:
+            check_retained(stack, retained)
         users = self._importers(stack)
         if users:
             raise invalid(f"Export {users[0]} cannot be deleted as it is in use by {users[1]}")
@@ -50,7 +54,7 @@ class StackOperations(Registry):
             stack.move("DELETE_COMPLETE")
             return
         stack.client_token = params.get("ClientRequestToken")
-        self._start(stack, "DELETE_IN_PROGRESS", lambda: self._delete(stack))
+        self._start(stack, "DELETE_IN_PROGRESS", lambda: self._delete(stack, retained))
 
     def DescribeStacks(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         if params.get("StackName"):
