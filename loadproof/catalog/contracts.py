@@ -202,7 +202,7 @@ def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, st
     return (
         (not refusal.image or re.search(refusal.image, running.image) is not None)
         and (not refusal.models or re.search(refusal.models, running.model_id or "") is not None)
-        and (not refusal.accelerators or running.accelerator in refusal.accelerators.split())
+        and (not refusal.accelerators or running.accelerator in refusal.accelerators.split("; "))
         and (not refusal.driver_below or _older(running.driver, refusal.driver_below))
         and (not refusal.quantizations or running.quantization in refusal.quantizations.split())
         and (not refusal.variables or any(re.search(refusal.variables, one) for one in written))

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from loadproof.catalog import ContainerImage, container_images, host_images
+from loadproof.catalog import ContainerImage, accelerators, container_images, host_images
 from loadproof.catalog.contracts import (
     _NAMED,
     Running,
@@ -154,11 +154,25 @@ def test_a_refusal_holds_only_where_all_its_conditions_do() -> None:
             Running(image="huggingface-pytorch-inference:2.6.0-transformers4.49.0-gpu", model_id="Qwen/Qwen3-4B"),
             "transformers-qwen3",
         ),
+        (  # compute capability 12.0
+            Running(
+                image="sglang:0.5.20-gpu-py312-cu130-ubuntu24.04-sagemaker",
+                accelerator="RTX PRO 6000 Server",
+                variables={"SM_SGLANG_ATTENTION_BACKEND": "fa3"},
+            ),
+            "sglang-fa3",
+        ),
     ],
 )
 def test_refusals_that_no_published_case_shows(running: Running, refusal: str) -> None:
     """From release notes and model cards instead of somebody's endpoint."""
     assert refusal in [one.id for one in refusals_of(running)]
+
+
+def test_every_accelerator_of_a_refusal_is_one_of_the_catalog() -> None:
+    """Their names hold spaces, so that a semicolon stands between them."""
+    named = {name for one in contract_refusals() if one.accelerators for name in one.accelerators.split("; ")}
+    assert named <= set(accelerators())
 
 
 def test_an_arm_image_runs_on_grace() -> None:

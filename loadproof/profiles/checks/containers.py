@@ -198,7 +198,7 @@ def _subject(refusal: ContractRefusal, placed: Placed) -> str:
     if refusal.quantizations:
         parts.append(f"in {model.quantization}")
     if refusal.accelerators:
-        parts.append(f"on {refusal.accelerators.replace(' ', ' or ')}")
+        parts.append(f"on {refusal.accelerators.replace('; ', ' or ')}")
     if refusal.driver_below:
         parts.append(f"on a host with a driver below {refusal.driver_below}")
     if refusal.missing:
