@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Final, Literal
 
@@ -67,6 +67,17 @@ class ContractRefusal:
     date: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModelType:
+    """A model type by its models' ids, and the first Transformers that knows it (`since`)."""
+
+    model_type: str
+    models: str
+    since: str
+    source: str
+    date: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """A container that SageMaker is to start. None: not known."""
@@ -91,6 +102,12 @@ def facts() -> tuple[Fact, ...]:
 def contract_refusals() -> tuple[ContractRefusal, ...]:
     """Every published refusal."""
     return tuple(table(ContractRefusal, "container_refusals.csv"))
+
+
+@cache
+def model_types() -> tuple[ModelType, ...]:
+    """Model types that a Transformers of an image may lack."""
+    return tuple(table(ModelType, "model_types.csv"))
 
 
 @cache
@@ -143,9 +160,31 @@ def adapter_switch(image: str) -> str | None:
 def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[ContractRefusal]:
     """What is published to go wrong with exactly this; of one outcome, or of all."""
     software = software_of(running.image)
-    for refusal in contract_refusals():
+    for refusal in (*contract_refusals(), *_of_older_transformers(software)):
         if (outcome is None or refusal.outcome == outcome) and _holds(refusal, running, software):
             yield refusal
+
+
+def _of_older_transformers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:
+    """Model types newer than an image's Transformers, where nothing else in it knows them: of TGI only a bound of its
+    Transformers is published, and vLLM brings model types of its own."""
+    packed, bound = (
+        software.get("transformers"),
+        next((one.value for one in _facts_of(software, "transformers_below")), ""),
+    )
+    for one in model_types():
+        if bound and within(one.since, bound, ""):
+            says, mend = f"ValueError: Unsupported model type {one.model_type}", "use vLLM, SGLang or LMI"
+            yield _refusal(one, "starting", says, mend)
+        elif packed and "vllm" not in software and within(packed, "", one.since):
+            says = f"model type {one.model_type} but Transformers does not recognize this architecture"
+            yield _refusal(one, "asked", says, f"use an image with Transformers {one.since} or newer")
+
+
+def _refusal(of: ModelType, outcome: Outcome, says: str, mend: str) -> ContractRefusal:
+    conditions = dict.fromkeys((field.name for field in fields(ContractRefusal)), "")
+    told = {"id": of.model_type, "models": of.models, "outcome": outcome, "says": says, "mend": mend}
+    return ContractRefusal(**conditions | told | {"source": of.source, "date": of.date})
 
 
 def _facts_of(software: Mapping[str, str], name: str) -> Iterator[Fact]:
@@ -163,7 +202,7 @@ def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, st
     return (
         (not refusal.image or re.search(refusal.image, running.image) is not None)
         and (not refusal.models or re.search(refusal.models, running.model_id or "") is not None)
-        and (not refusal.accelerators or running.accelerator in refusal.accelerators.split())
+        and (not refusal.accelerators or running.accelerator in refusal.accelerators.split("; "))
         and (not refusal.driver_below or _older(running.driver, refusal.driver_below))
         and (not refusal.quantizations or running.quantization in refusal.quantizations.split())
         and (not refusal.variables or any(re.search(refusal.variables, one) for one in written))

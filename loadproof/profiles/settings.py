@@ -5,10 +5,11 @@ The way in and the way back read the same entries, so what a stack deploys is wh
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from loadproof.catalog.contracts import adapter_switch, fact
 from loadproof.catalog.readers import ContainerImage, container_images
@@ -26,6 +27,11 @@ from loadproof.vocabulary import Quantization
 from loadproof.wire.payloads import ContainerProtocol
 
 _DEFAULT_LORA_RANK: Final = 16  # vLLM's
+# vllm/envs.py, sglang/srt/environ.py: a request longer than the model's context is let through.
+_LONGER_ALLOWED: Final = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
+_ON: Final = frozenset({"1", "true"})
+# What gives the model another context than its config.json: SM_VLLM_HF_OVERRIDES, SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS.
+_STRETCHING: Final = re.compile(r"ROPE_SCALING=|OVERRIDE\w*=.*(rope_|max_position_embeddings)", re.DOTALL)
 
 
 def components_of(profile: Profile) -> tuple[Component, ...]:
@@ -123,6 +129,17 @@ def adapter_variables(component: Component) -> dict[str, str]:
     if largest > _DEFAULT_LORA_RANK and "max_lora_rank" in family.setting_variables:
         variables[family.setting_variables["max_lora_rank"]] = str(room)
     return variables
+
+
+def longer_context(variables: Mapping[str, str]) -> Literal["stretched", "allowed"] | None:
+    """How a context longer than the model's own is meant: its positions are stretched, or the server's check is off.
+
+    Sources: vllm/config/model.py, sglang/srt/configs/model_config.py; Qwen3's model cards stretch with YaRN.
+    """
+    if any(_STRETCHING.search(f"{name}={value}") for name, value in variables.items()):
+        return "stretched"
+    allowed = any(variables.get(name, "").strip().lower() in _ON for name in _LONGER_ALLOWED)
+    return "allowed" if allowed else None
 
 
 def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Settings:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from loadproof.catalog import ContainerImage, container_images, host_images
+from loadproof.catalog import ContainerImage, accelerators, container_images, host_images
 from loadproof.catalog.contracts import (
     _NAMED,
     Running,
@@ -106,6 +106,27 @@ def test_what_is_not_known_refuses_nothing() -> None:
     assert not list(refusals_of(Running(image="own:1")))
 
 
+@pytest.mark.parametrize(
+    ("image", "model_id", "refused"),
+    [
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "Qwen/Qwen3-VL-8B-Instruct", ["qwen3_vl"]),
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "Qwen/Qwen3-VL-30B-A3B-Instruct", ["qwen3_vl_moe"]),
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "ByteDance-Seed/Seed-OSS-36B-Instruct", ["seed_oss"]),
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "allenai/Olmo-3-7B-Instruct", ["olmo3"]),
+        # Transformers 4.54 has it, and nobody published whether this TGI is older.
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "zai-org/GLM-4.5-Air", []),
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "Qwen/Qwen3-8B", []),
+        ("huggingface-pytorch-inference:2.6.0-transformers4.51.3-gpu", "zai-org/GLM-4.5-Air", ["glm4_moe"]),
+        ("huggingface-pytorch-inference:2.6.0-transformers4.57.1-gpu", "zai-org/GLM-4.5-Air", []),
+        ("vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker", "Qwen/Qwen3.5-27B", []),
+        ("huggingface-vllm:0.28.0-transformers4.57.1-gpu", "Qwen/Qwen3.5-27B", []),
+    ],
+)
+def test_a_model_type_newer_than_an_image_s_transformers(image: str, model_id: str, refused: list[str]) -> None:
+    """It is refused where nothing else in the image knows it, and where the version of Transformers is known."""
+    assert [one.id for one in refusals_of(Running(image=image, model_id=model_id))] == refused
+
+
 def test_a_refusal_holds_only_where_all_its_conditions_do() -> None:
     """AWQ under LMI 18 fails on a driver below 550, and only there."""
     image = "djl-inference:0.36.0-lmi18.0.0-cu128"
@@ -133,11 +154,25 @@ def test_a_refusal_holds_only_where_all_its_conditions_do() -> None:
             Running(image="huggingface-pytorch-inference:2.6.0-transformers4.49.0-gpu", model_id="Qwen/Qwen3-4B"),
             "transformers-qwen3",
         ),
+        (  # compute capability 12.0
+            Running(
+                image="sglang:0.5.20-gpu-py312-cu130-ubuntu24.04-sagemaker",
+                accelerator="RTX PRO 6000 Server",
+                variables={"SM_SGLANG_ATTENTION_BACKEND": "fa3"},
+            ),
+            "sglang-fa3",
+        ),
     ],
 )
 def test_refusals_that_no_published_case_shows(running: Running, refusal: str) -> None:
     """From release notes and model cards instead of somebody's endpoint."""
     assert refusal in [one.id for one in refusals_of(running)]
+
+
+def test_every_accelerator_of_a_refusal_is_one_of_the_catalog() -> None:
+    """Their names hold spaces, so that a semicolon stands between them."""
+    named = {name for one in contract_refusals() if one.accelerators for name in one.accelerators.split("; ")}
+    assert named <= set(accelerators())
 
 
 def test_an_arm_image_runs_on_grace() -> None:

@@ -13,7 +13,7 @@ from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import CannotStartError
 from loadproof.localcloud.model_server.contract import Place
 from loadproof.profiles.schema import Family
-from loadproof.profiles.settings import quantization_from_variables, settings_from_variables
+from loadproof.profiles.settings import longer_context, quantization_from_variables, settings_from_variables
 
 _ENGINES: Final = frozenset({"vllm", "lmi", "sglang"})  # vLLM, LMI around it, and SGLang, which took over its checks
 _PIPELINE: Final = {
@@ -21,8 +21,6 @@ _PIPELINE: Final = {
     "lmi": "OPTION_PIPELINE_PARALLEL_DEGREE",
     "sglang": "SM_SGLANG_PP_SIZE",
 }
-# With one of these a longer context is meant: vllm/config/model.py, sglang/srt/configs/model_config.py.
-_LONGER: Final = ("ALLOW_LONG_MAX_MODEL_LEN", "ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "ROPE", "HF_OVERRIDES")
 # vllm/config/model.py (ModelDType), sglang/srt/server_args.py, djl-serving's LMI configuration guide, TGI's launcher.
 _DTYPES: Final = {
     "vllm": frozenset({"auto", "half", "float16", "bfloat16", "float", "float32"}),
@@ -142,7 +140,7 @@ def _longest(
     view: ContainerView, family: ContainerFamily[Any, Any], settings: Settings, shape: Architecture
 ) -> Iterator[str]:
     longest = family.value(settings, family.longest_setting)
-    meant = any(word in variable for variable in view.environment for word in _LONGER)
+    meant = longer_context(view.environment) is not None
     if family.longest_is_context and not meant and longest and 0 < shape.context < longest:
         yield (
             f"User-specified max_model_len ({longest}) is greater than the derived max_model_len "

@@ -87,11 +87,13 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
 
 
 def ignores_adapters(view: ContainerView) -> bool:
-    """True where the image loads none while it runs: its base answers instead."""
-    return fact(view.image, "adapter_routes") == "none"
+    """True where its base answers in an adapter's place."""
+    return fact(view.image, "wrong_adapter") is not None
 
 
 def loads_adapters(view: ContainerView) -> bool:
-    """False where the image mounts its adapter routes only with a variable that nobody set."""
+    """False where SageMaker finds no adapter routes: the image has none, or only with a variable that nobody set."""
+    if fact(view.image, "adapter_routes") == "none":
+        return ignores_adapters(view)
     switch = adapter_switch(view.image)
     return switch is None or view.environment.get(switch, "").strip().lower() in _ON

@@ -55,7 +55,8 @@ def adapter_contract(placed: Placed) -> Iterator[Found]:
     image = image_name(container)
     yield from _ranks(placed, image)
     if adapters and fact(image, "adapter_routes") == "none":
-        found = f"{container.family} loads no adapters while it runs: the base model would answer for them"
+        instead = "the base model would answer for them" if fact(image, "wrong_adapter") else "they answer Not Found"
+        found = f"{container.family} loads no adapters for SageMaker while it runs: {instead}"
         yield Found(placed.at("adapters"), found, "use vllm or lmi")
     switch = adapter_switch(image)
     if adapters and switch and container.environment.get(switch, "true").lower() not in _ON:
@@ -197,7 +198,7 @@ def _subject(refusal: ContractRefusal, placed: Placed) -> str:
     if refusal.quantizations:
         parts.append(f"in {model.quantization}")
     if refusal.accelerators:
-        parts.append(f"on {refusal.accelerators.replace(' ', ' or ')}")
+        parts.append(f"on {refusal.accelerators.replace('; ', ' or ')}")
     if refusal.driver_below:
         parts.append(f"on a host with a driver below {refusal.driver_below}")
     if refusal.missing:

@@ -22,7 +22,7 @@ from loadproof.profiles.checks.facts import (
     weight_bytes,
 )
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
-from loadproof.profiles.settings import accelerators_per_copy, tensor_parallel_degree
+from loadproof.profiles.settings import accelerators_per_copy, longer_context, tensor_parallel_degree
 from loadproof.profiles.tree import Path
 
 MANY_ACCELERATORS: Final = 8  # a whole machine of the largest
@@ -196,15 +196,23 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP316",
     "Longer than the model's context",
-    reason="Positions past the context were never trained; servers refuse the setting.",
-    mend="Lower it to the model's context.",
+    reason="Positions past the context were never trained; servers refuse the setting, unless a variable stretches the "
+    "positions (`rope_scaling` in SM_VLLM_HF_OVERRIDES), or switches their check off.",
+    mend="Lower it to the model's context, or stretch the positions as the model's card says.",
 )
 def longer_than_context(placed: Placed) -> Iterator[Found]:
     shape, limit = architecture_of(placed.component.model), longest_request_limit(placed)
     if shape is None or limit is None or limit[1] <= shape.context:
         return
+    meant = longer_context(placed.component.container.environment)
+    if meant == "stretched":
+        return
+    place, mend = placed.at(*limit[0].split(".")), f"lower it to at most {shape.context}"
     found = f"{limit[1]} tokens exceed the model's context of {shape.context}"
-    yield Found(placed.at(*limit[0].split(".")), found, f"lower it to at most {shape.context}")
+    if meant == "allowed":
+        yield Found(place, f"{found}, and the server is told to take them", mend, "warning")
+    else:
+        yield Found(place, found, mend)
 
 
 @component_rule(
