@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -253,12 +254,11 @@ class World:
     def role(self, name: str, service: str) -> str:
         """A role that the service may take, made once."""
         iam = self.client("iam")
-        known = [one["Arn"] for one in iam.list_roles()["Roles"] if one["RoleName"] == name]
         trusted = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [trusted]})
-        return str(
-            known[0] if known else iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy)["Role"]["Arn"]
-        )
+        with suppress(iam.exceptions.EntityAlreadyExistsException):
+            iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy)
+        return str(iam.get_role(RoleName=name)["Role"]["Arn"])
 
     def deny(self, *actions: str) -> None:
         self.parameter(DENIED, ",".join(actions))

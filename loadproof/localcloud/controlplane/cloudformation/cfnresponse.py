@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from typing import Any
+from typing import Protocol
 
 SUCCESS = "SUCCESS"
 FAILED = "FAILED"
 
 
+class LambdaContext(Protocol):
+    """What is read of Lambda's context object."""
+
+    log_stream_name: str
+
+
 def send(
-    event: dict[str, Any],
-    context: Any,
+    event: dict[str, str],
+    context: LambdaContext,
     responseStatus: str,  # noqa: N803  (its names are AWS's)
-    responseData: dict[str, Any],  # noqa: N803
+    responseData: dict[str, object],  # noqa: N803
     physicalResourceId: str | None = None,  # noqa: N803
     noEcho: bool = False,  # noqa: N803
     reason: str | None = None,
