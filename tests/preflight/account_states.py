@@ -238,7 +238,7 @@ class World:
 
     def hosted(self, endpoint: str, instance_type: str, instances: int = 1) -> None:
         """An endpoint that somebody made by hand."""
-        sagemaker, role = self.client("sagemaker"), self.role(f"{endpoint}-role", "sagemaker.amazonaws.com")
+        sagemaker, role = self.client("sagemaker"), self.role("by-hand", "sagemaker.amazonaws.com")
         variant = {
             "VariantName": "AllTraffic",
             "InstanceType": instance_type,
