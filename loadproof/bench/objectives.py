@@ -48,6 +48,13 @@ class Objective:
         return value >= self.bound if self.comparison == ">=" else value <= self.bound
 
 
+def figure(value: float | None) -> str:
+    """Four significant digits, thousands separated, and no exponent of what people set as 10,000; – for no data."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def parse_objective(text: str) -> Objective:
     """`ttft_p95_ms=500` as an objective. Raises InputError with the allowed names."""
     name, equals, number = (part.strip() for part in text.partition("="))

@@ -168,10 +168,8 @@ def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[Co
 def _of_older_transformers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:
     """Model types newer than an image's Transformers, where nothing else in it knows them: of TGI only a bound of its
     Transformers is published, and vLLM brings model types of its own."""
-    packed, bound = (
-        software.get("transformers"),
-        next((one.value for one in _facts_of(software, "transformers_below")), ""),
-    )
+    packed = software.get("transformers")
+    bound = next((one.value for one in _facts_of(software, "transformers_below")), "")
     for one in model_types():
         if bound and within(one.since, bound, ""):
             says, mend = f"ValueError: Unsupported model type {one.model_type}", "use vLLM, SGLang or LMI"

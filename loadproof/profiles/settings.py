@@ -29,7 +29,7 @@ from loadproof.wire.payloads import ContainerProtocol
 _DEFAULT_LORA_RANK: Final = 16  # vLLM's
 # vllm/envs.py, sglang/srt/environ.py: a request longer than the model's context is let through.
 _LONGER_ALLOWED: Final = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
-_ON: Final = frozenset({"1", "true"})
+ON: Final = frozenset({"1", "true"})  # what a server takes a switch for
 # What gives the model another context than its config.json: SM_VLLM_HF_OVERRIDES, SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS.
 _STRETCHING: Final = re.compile(r"ROPE_SCALING=|OVERRIDE\w*=.*(rope_|max_position_embeddings)", re.DOTALL)
 
@@ -138,7 +138,7 @@ def longer_context(variables: Mapping[str, str]) -> Literal["stretched", "allowe
     """
     if any(_STRETCHING.search(f"{name}={value}") for name, value in variables.items()):
         return "stretched"
-    allowed = any(variables.get(name, "").strip().lower() in _ON for name in _LONGER_ALLOWED)
+    allowed = any(variables.get(name, "").strip().lower() in ON for name in _LONGER_ALLOWED)
     return "allowed" if allowed else None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from loadproof.bench.judge.judgement import SHORT_BELOW
 from loadproof.bench.measure.levels import MeasuredLevel
+from loadproof.bench.objectives import figure
 from loadproof.bench.plan import RunPlan
 from loadproof.errors import InputError
 
@@ -41,7 +42,7 @@ def answers_that_differ(place: str, levels: Sequence[MeasuredLevel]) -> list[tup
     before, after = (level.metrics.answered_output_tokens or 0.0 for level in levels)
     if min(before, after) >= SHORT_BELOW * max(before, after):
         return []
-    return [(f"tokens of an answer at {place}", f"{before:,.4g}", f"{after:,.4g}")]
+    return [(f"tokens of an answer at {place}", figure(before), figure(after))]
 
 
 def _conditions(plan: RunPlan) -> dict[str, object]:

@@ -44,7 +44,7 @@ from loadproof.bench.measure.levels import MeasuredLevel, measured_levels
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.measure.resampling import LevelSamples
-from loadproof.bench.objectives import ERROR_RATE, Objective
+from loadproof.bench.objectives import ERROR_RATE, Objective, figure
 from loadproof.bench.plan import RunPlan, read_plan
 from loadproof.bench.search.planned import judged_level
 from loadproof.errors import InputError
@@ -352,8 +352,7 @@ def describe(change: Change) -> str:
     """`ttft_p95_ms 120 → 150 (×1.25, 95% interval 1.1 to 1.4)`."""
     counted = ((change.before, change.runs_before), (change.after, change.runs_after))
     shown = " → ".join(
-        "–" if value is None else f"{value:,.4g}" + (f" (mean of {runs} runs)" if runs > 1 else "")
-        for value, runs in counted
+        figure(value) + (f" (mean of {runs} runs)" if value is not None and runs > 1 else "") for value, runs in counted
     )
     if change.change is None:
         return f"{change.name} {shown}"

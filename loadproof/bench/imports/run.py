@@ -29,7 +29,7 @@ from loadproof.bench.measure.intervals import quantile_interval, ranks
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter
 from loadproof.bench.measure.statistics import Spread
-from loadproof.bench.objectives import ERROR_RATE, Objective
+from loadproof.bench.objectives import ERROR_RATE, Objective, figure
 from loadproof.bench.plan import PlannedLevel, RunPlan, utc_text, write_json, write_plan
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
 from loadproof.bench.summary import RULES, conditions_of, target_of
@@ -267,9 +267,9 @@ def _decide(
 
 
 def _said(judgement: Judgement) -> str:
-    shown = ["unknown" if end is None else f"{end:,.4g}" for end in (judgement.low, judgement.high)]
-    observed = "no data" if judgement.observed is None else f"observed {judgement.observed:,.4g}"
+    shown = ["unknown" if end is None else figure(end) for end in (judgement.low, judgement.high)]
+    observed = "no data" if judgement.observed is None else f"observed {figure(judgement.observed)}"
     return (
-        f"{judgement.name}: {observed}, bound {judgement.comparison} {judgement.bound:,.4g}, "
+        f"{judgement.name}: {observed}, bound {judgement.comparison} {figure(judgement.bound)}, "
         f"95% interval within {shown[0]} to {shown[1]}"
     )

@@ -37,7 +37,7 @@ from loadproof.bench.measure.intervals import (
 from loadproof.bench.measure.latencies import NS_PER_S, Pool, pooled, same_at_both_ends
 from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.records import RequestRecord
-from loadproof.bench.objectives import ERROR_RATE, NOTICED, RATE_NAMES, TOKENS_PER_S, Objective
+from loadproof.bench.objectives import ERROR_RATE, NOTICED, RATE_NAMES, TOKENS_PER_S, Objective, figure
 from loadproof.bench.spec import AnswerLength
 
 ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
@@ -142,9 +142,9 @@ def _short_answers(objective: Objective, level: LevelMetrics, answer_length: Ans
         return None
     counted = " (counted by pieces, which may hold several)" if level.token_source == "chunks" else ""
     return (
-        f"answers had {answered:,.4g} of the {asked:,.4g} tokens asked for on average{counted}, and shorter ones are "
-        "quicker; "
-        "if the model may end them sooner, say so: `answer_length: at_most` (--answer-length)"
+        f"answers had {figure(answered)} of the {figure(asked)} tokens asked for on average{counted}, "
+        "and shorter ones are quicker; if the model may end them sooner, say so: "
+        "`answer_length: at_most` (--answer-length)"
     )
 
 
@@ -293,20 +293,15 @@ def between(objective: Objective, worse: Estimate, better: Estimate) -> Objectiv
     return "INVALID" if parted and (at_worst == "FAIL" or at_best == "PASS") else "INCONCLUSIVE"
 
 
-def _shown(value: float) -> str:
-    """Four digits, and whole from a thousand on: no exponent of what people set as 10,000."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
 def describe(judgement: Judgement) -> str:
     if judgement.observed is None:
         return f"{judgement.label}: no data"
-    observed, bound = _shown(judgement.observed), _shown(judgement.bound)
-    text = f"{judgement.label}: observed {observed}, bound {judgement.comparison} {bound}"
+    bound = f"bound {judgement.comparison} {figure(judgement.bound)}"
+    text = f"{judgement.label}: observed {figure(judgement.observed)}, {bound}"
     low, high = judgement.low, judgement.high
     if low is not None or high is not None:
         ends = " ".join(
-            f"{word} {_shown(end)}" if end is not None else f"{word} unknown"
+            f"{word} {figure(end)}" if end is not None else f"{word} unknown"
             for word, end in (("from", low), ("to", high))
         )
         text += f", 95% interval {ends}"

@@ -17,7 +17,8 @@ from loadproof.bench.compare.regression import Comparison, describe
 from loadproof.bench.document import Summary
 from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.measure.scaling import Deployed
-from loadproof.bench.output.words import figure, interval, more_of
+from loadproof.bench.objectives import figure
+from loadproof.bench.output.words import interval, more_of
 
 STATISTICS = ("p50", "p90", "p95", "p99", "mean", "max")
 SPREADS = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "lag_ms")

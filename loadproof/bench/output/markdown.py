@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Summary
 from loadproof.bench.measure.scaling import scaling_lines
+from loadproof.bench.objectives import figure
 from loadproof.bench.output.exports import properties
-from loadproof.bench.output.words import answer_length, figure, interval, more_of
+from loadproof.bench.output.words import answer_length, interval, more_of
 
 _SIGNS = {
     "PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❓", "INVALID": "⚠️", "NOT JUDGED": "⚪",

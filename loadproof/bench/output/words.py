@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loadproof.bench.objectives import NOTICED
+from loadproof.bench.objectives import NOTICED, figure
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level
@@ -35,10 +35,3 @@ def interval(low: float | None, high: float | None) -> str:
     if low is None and high is None:
         return "–"
     return f"{'unknown' if low is None else figure(low)} to {'unknown' if high is None else figure(high)}"
-
-
-def figure(value: float | None) -> str:
-    """Four significant digits, thousands separated; – for no data."""
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -13,7 +13,7 @@ from loadproof.bench.measure.latencies import Pool, pooled
 from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.steady import SteadyState, steady_tokens_per_s
-from loadproof.bench.objectives import ERROR_RATE, Objective
+from loadproof.bench.objectives import ERROR_RATE, Objective, figure
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.invocation.outcomes import OutcomeKind
 
@@ -173,7 +173,7 @@ def probe_of(
         if missed:
             misses.append(_objective_miss(objective, observed))
         elif observed is not None and not objective.met_by(observed):
-            reason = f"{_objective_miss(objective, observed).reason}, without the client's own share {at_best:,.4g}"
+            reason = f"{_objective_miss(objective, observed).reason}, without the client's own share {figure(at_best)}"
             by_the_client.append(Miss("client", reason))
     if level.unfinished:
         misses.append(Miss("unsteady", f"{level.unfinished} requests unfinished when the drain's time was over"))
@@ -206,6 +206,6 @@ def _error_misses(level: LevelMetrics, spec: BenchmarkSpec) -> list[Miss]:
 
 
 def _objective_miss(objective: Objective, observed: float | None) -> Miss:
-    shown = "no data" if observed is None else f"{observed:,.4g}"
-    reason = f"{objective.name}: observed {shown}, bound {objective.comparison} {objective.bound:,.4g}"
+    shown = "no data" if observed is None else figure(observed)
+    reason = f"{objective.name}: observed {shown}, bound {objective.comparison} {figure(objective.bound)}"
     return Miss("objective", reason, objective.name, observed, objective.bound)

@@ -16,8 +16,9 @@ from loadproof.bench.evidence.places import PACKED
 from loadproof.bench.evidence.standing import Standing, standing_of
 from loadproof.bench.evidence.status import EvidenceStatus, Proof, age_of, in_days
 from loadproof.bench.evidence.store import StoredRun, part_of
+from loadproof.bench.objectives import figure
 from loadproof.bench.output.exports import properties
-from loadproof.bench.output.words import figure, interval
+from loadproof.bench.output.words import interval
 from loadproof.cli.printing import say, tables_on
 from loadproof.errors import InputError
 from loadproof.profiles.signers import Signers

@@ -25,9 +25,8 @@ from loadproof.localcloud.model_server.container import (
 )
 from loadproof.profiles.checks.facts import knows_chip
 from loadproof.profiles.schema import Family
-from loadproof.profiles.settings import quantization_from_variables
+from loadproof.profiles.settings import ON, quantization_from_variables
 
-_ON: Final = frozenset({"1", "true"})
 _NO_LOG: Final = "CannotStartContainerError. Please ensure the model container starts correctly when invoked with "
 
 
@@ -96,4 +95,4 @@ def loads_adapters(view: ContainerView) -> bool:
     if fact(view.image, "adapter_routes") == "none":
         return ignores_adapters(view)
     switch = adapter_switch(view.image)
-    return switch is None or view.environment.get(switch, "").strip().lower() in _ON
+    return switch is None or view.environment.get(switch, "").strip().lower() in ON

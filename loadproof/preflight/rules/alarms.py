@@ -8,10 +8,12 @@ from typing import Final
 from loadproof.preflight.account import UnseenError
 from loadproof.preflight.needs import AlarmTopic
 from loadproof.preflight.policies import Asker, answer_of
+from loadproof.preflight.rules.keys import key_answer_to
 from loadproof.preflight.rules.rule import Found, alarms_rule
 
 _GONE: Final = ("NotFound", "NotFoundException")
 _PENDING: Final = "PendingConfirmation"
+_CLOUDWATCH: Final = "cloudwatch.amazonaws.com"
 
 
 @alarms_rule(
@@ -95,9 +97,7 @@ def topic_refuses(need: AlarmTopic) -> Iterator[Found]:
         "AWS:SourceOwner": need.account.id,
         "aws:SecureTransport": "true",
     }
-    answer = answer_of(
-        attributes["Policy"], Asker(need.account.id, "cloudwatch.amazonaws.com", context), "sns:Publish", topic
-    )
+    answer = answer_of(attributes["Policy"], Asker(need.account.id, _CLOUDWATCH, context), "sns:Publish", topic)
     if answer == "unclear":
         raise UnseenError(f"the policy of {topic} has conditions that cannot be judged from outside")
     if answer != "allowed":
@@ -142,20 +142,7 @@ def key_left_out(need: AlarmTopic) -> Iterator[Found]:
 def _may_use(need: AlarmTopic, key: str) -> bool:
     """A key that is not there is allowed. Raises UnseenError where it cannot be judged."""
     found = need.account.read("kms", "describe_key", {"KeyId": key}, _GONE)  # which takes aliases
-    if found is None:
-        return True
-    key = found["KeyMetadata"]["Arn"]
-    policy = need.account.read("kms", "get_key_policy", {"KeyId": key, "PolicyName": "default"}, _GONE)
-    context = {
-        "aws:SourceAccount": need.account.id,
-        "kms:CallerAccount": need.account.id,
-        "aws:SecureTransport": "true",
-    }
-    asker = Asker(need.account.id, "cloudwatch.amazonaws.com", context)
-    answer = "allowed" if policy is None else answer_of(policy["Policy"], asker, "kms:GenerateDataKey", key)
-    if answer == "unclear":
-        raise UnseenError(f"the policy of {key} has conditions or names roles: that cannot be judged from outside")
-    return answer == "allowed"
+    return found is None or key_answer_to(_CLOUDWATCH, need.account, found["KeyMetadata"]["Arn"]) == "allowed"
 
 
 def _attributes(need: AlarmTopic, topic: str) -> dict[str, str] | None:

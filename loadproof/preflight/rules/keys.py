@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.catalog import registry
-from loadproof.preflight.account import UnseenError
+from loadproof.preflight.account import Account, UnseenError
 from loadproof.preflight.needs import Key
 from loadproof.preflight.policies import Answer, Asker, answer_of
 from loadproof.preflight.rules.rule import Found, key_rule
@@ -61,7 +61,7 @@ def roles_left_out(need: Key) -> Iterator[Found]:
         "aws:SecureTransport": "true",
         "kms:ViaService": f"sagemaker.{need.account.region}.amazonaws.com",
     }
-    answer = _answer(need, Asker(need.account.id, context=context), "kms:Decrypt")
+    answer = _answer(need.account, need.arn, Asker(need.account.id, context=context), "kms:Decrypt")
     if answer in ("denied", "silent"):
         says = "denies kms:Decrypt to" if answer == "denied" else "does not name"
         root = f"arn:{registry(need.account.region).partition}:iam::{need.account.id}:root"
@@ -83,18 +83,7 @@ def roles_left_out(need: Key) -> Iterator[Found]:
 )
 def services_left_out(need: Key) -> Iterator[Found]:
     for service in need.services:
-        context = {
-            "aws:SourceAccount": need.account.id,
-            "kms:CallerAccount": need.account.id,
-            "aws:SecureTransport": "true",
-        }
-        if service.startswith("logs."):
-            # Logs says which group it asks for; a policy may allow the groups of this account alone.
-            partition = registry(need.account.region).partition
-            context["kms:EncryptionContext:aws:logs:arn"] = (
-                f"arn:{partition}:logs:{need.account.region}:{need.account.id}:log-group:/aws/sagemaker/Endpoints/loadproof"
-            )
-        answer = _answer(need, Asker(need.account.id, service, context), "kms:GenerateDataKey")
+        answer = key_answer_to(service, need.account, need.arn)
         if answer in ("denied", "silent"):
             yield Found(
                 need.arn,
@@ -105,14 +94,25 @@ def services_left_out(need: Key) -> Iterator[Found]:
             )
 
 
-def _answer(need: Key, asker: Asker, action: str) -> Answer:
+def key_answer_to(service: str, account: Account, arn: str) -> Answer:
+    """What the key's policy says to a service that encrypts by its own name. Raises UnseenError where it cannot be
+    judged."""
+    context = {"aws:SourceAccount": account.id, "kms:CallerAccount": account.id, "aws:SecureTransport": "true"}
+    if service.startswith("logs."):
+        # Logs says which group it asks for; a policy may allow the groups of this account alone.
+        group = f"{account.region}:{account.id}:log-group:/aws/sagemaker/Endpoints/loadproof"
+        context["kms:EncryptionContext:aws:logs:arn"] = f"arn:{registry(account.region).partition}:logs:{group}"
+    return _answer(account, arn, Asker(account.id, service, context), "kms:GenerateDataKey")
+
+
+def _answer(account: Account, arn: str, asker: Asker, action: str) -> Answer:
     """Silent about a key that is not there is another rule's to say. Raises UnseenError where it cannot be judged."""
-    found = need.account.read("kms", "get_key_policy", {"KeyId": need.arn, "PolicyName": "default"}, _GONE)
+    found = account.read("kms", "get_key_policy", {"KeyId": arn, "PolicyName": "default"}, _GONE)
     if found is None:
         return "allowed"
-    answer = answer_of(found["Policy"], asker, action, need.arn)
+    answer = answer_of(found["Policy"], asker, action, arn)
     if answer == "unclear":
-        raise UnseenError(f"the policy of {need.arn} has conditions or names roles: that cannot be judged from outside")
+        raise UnseenError(f"the policy of {arn} has conditions or names roles: that cannot be judged from outside")
     return answer
 
 

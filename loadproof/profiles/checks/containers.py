@@ -14,7 +14,7 @@ from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.schema import HubSource
-from loadproof.profiles.settings import container_variables, image_name, is_staged, reserved_variables
+from loadproof.profiles.settings import ON, container_variables, image_name, is_staged, reserved_variables
 from loadproof.profiles.tree import Path
 
 # What variables may say, and how to mend anything else.
@@ -22,7 +22,6 @@ _FORMS: Final = {
     "VLLM_USE_V1": (re.compile(r"0|1"), "write 0 or 1"),
     "OMP_NUM_THREADS": (re.compile(r"[1-9]\d*(,[1-9]\d*)*"), "write how many, at least 1"),
 }
-_ON = frozenset({"1", "true"})
 # Of other names that servers read the nearest is at 0.90 (OPTION_MODEL_DIR to OPTION_MODEL_ID), TP_SIZE's kin aside.
 _NEAR: Final = 0.92
 
@@ -59,7 +58,7 @@ def adapter_contract(placed: Placed) -> Iterator[Found]:
         found = f"{container.family} loads no adapters for SageMaker while it runs: {instead}"
         yield Found(placed.at("adapters"), found, "use vllm or lmi")
     switch = adapter_switch(image)
-    if adapters and switch and container.environment.get(switch, "true").lower() not in _ON:
+    if adapters and switch and container.environment.get(switch, "true").lower() not in ON:
         found = f"{switch} switched off: the image then has no adapter routes and answers Not Found"
         yield Found(placed.at("container", "environment", switch), found, "delete it; templates set it to true")
 
