@@ -8,6 +8,7 @@ What is not listed for exactly a version is not known, and refuses nothing.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,12 @@ from loadproof.catalog.readers import container_images, table
 
 Kind = Literal["argument", "quantization"]
 _PREFIXES: Final = {"vllm": "SM_VLLM_", "sglang": "SM_SGLANG_"}
+# Arguments that are JSON, and what the server says of anything else: vllm/engine/arg_utils.py (parse_type of
+# json.loads), sglang/srt/configs/model_config.py.
+_JSON: Final = {
+    "SM_VLLM_HF_OVERRIDES": "argument --hf-overrides: Value {value} cannot be converted to <function loads>.",
+    "SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS": "json.decoder.JSONDecodeError: --json-model-override-args {value}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
     """Variables at which the image's server stops. Its parser takes the beginning of one argument for it."""
     for software, prefix in _PREFIXES.items():
         # LMI packs a vLLM, and reads none of these variables.
-        known = words_of(image, software, "argument") if image.rpartition("/")[2].startswith(f"{software}:") else None
+        known = words_of(image, software, "argument") if _is_of(software, image) else None
         for variable, value in variables.items() if known else ():
             name = variable.removeprefix(prefix).lower().replace("_", "-")
             meant = sorted(one for one in known or () if one.startswith(name))
@@ -70,3 +77,25 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
             near = difflib.get_close_matches(name, known or (), n=1)
             nearest = f"{prefix}{near[0].upper().replace('-', '_')}" if near else None
             yield UnknownArgument(variable, says if meant else f"unrecognized arguments: --{name}", nearest)
+
+
+def unreadable_json(image: str, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables that become an argument of JSON and hold none, each with what the image's server stops with."""
+    for software, prefix in _PREFIXES.items():
+        written = {name: says for name, says in _JSON.items() if name.startswith(prefix) and name in variables}
+        for variable, says in written.items() if _is_of(software, image) else ():
+            if not _is_json(variables[variable]):
+                yield variable, says.format(value=variables[variable])
+
+
+def _is_of(software: str, image: str) -> bool:
+    """AWS's own image of the server."""
+    return image.rpartition("/")[2].startswith(f"{software}:")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

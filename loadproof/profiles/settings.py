@@ -30,6 +30,9 @@ _DEFAULT_LORA_RANK: Final = 16  # vLLM's
 # vllm/envs.py, sglang/srt/environ.py: a request longer than the model's context is let through.
 _LONGER_ALLOWED: Final = ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
 ON: Final = frozenset({"1", "true"})  # what a server takes a switch for
+# huggingface_hub/constants.py: HF_HUB_OFFLINE, Transformers' older name for it, and ENV_VARS_TRUE_VALUES.
+_OFFLINE: Final = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_TRUE_ON_THE_HUB: Final = frozenset({"1", "ON", "YES", "TRUE"})
 # What gives the model another context than its config.json: SM_VLLM_HF_OVERRIDES, SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS.
 _STRETCHING: Final = re.compile(r"ROPE_SCALING=|OVERRIDE\w*=.*(rope_|max_position_embeddings)", re.DOTALL)
 
@@ -140,6 +143,11 @@ def longer_context(variables: Mapping[str, str]) -> Literal["stretched", "allowe
         return "stretched"
     allowed = any(variables.get(name, "").strip().lower() in ON for name in _LONGER_ALLOWED)
     return "allowed" if allowed else None
+
+
+def offline_by(variables: Mapping[str, str]) -> str | None:
+    """The variable that forbids the server to ask the hub; None without one."""
+    return next((name for name in _OFFLINE if variables.get(name, "").upper() in _TRUE_ON_THE_HUB), None)
 
 
 def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Settings:

@@ -6,14 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from loadproof.catalog import Architecture, architecture, container_images, instances
-from loadproof.catalog.arguments import unknown_arguments, words_of
+from loadproof.catalog.arguments import unknown_arguments, unreadable_json, words_of
 from loadproof.catalog.contracts import fact
 from loadproof.families import FAMILIES, ContainerFamily, Settings
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import CannotStartError
 from loadproof.localcloud.model_server.contract import Place
 from loadproof.profiles.schema import Family
-from loadproof.profiles.settings import longer_context, quantization_from_variables, settings_from_variables
+from loadproof.profiles.settings import (
+    longer_context,
+    offline_by,
+    quantization_from_variables,
+    settings_from_variables,
+)
 
 _ENGINES: Final = frozenset({"vllm", "lmi", "sglang"})  # vLLM, LMI around it, and SGLang, which took over its checks
 _PIPELINE: Final = {
@@ -35,7 +40,6 @@ _TGI_QUANTIZATIONS: Final = {
     "awq", "compressed-tensors", "eetq", "exl2", "gptq", "marlin", "bitsandbytes", "bitsandbytes-nf4",
     "bitsandbytes-fp4", "fp8",
 }  # fmt: skip
-_TRUE_ON_THE_HUB: Final = frozenset({"1", "ON", "YES", "TRUE"})  # huggingface_hub/constants.py, ENV_VARS_TRUE_VALUES
 _OF_A_CHECKPOINT: Final = ("awq", "gptq")  # nobody quantizes so while loading
 
 
@@ -46,6 +50,7 @@ def check_arguments(view: ContainerView, place: Place, name: Family) -> None:
     settings = settings_from_variables(name, view.environment)
     for said in (
         *(unknown.says for unknown in unknown_arguments(view.image, view.environment)),
+        *(says for _, says in unreadable_json(view.image, view.environment)),
         *_contradictions(view, name, settings),
         *_words(view, place, name),
         *_adapters(view, settings),
@@ -155,10 +160,9 @@ def _fetched(view: ContainerView, name: Family, model_id: str) -> bool:
 
 
 def _offline(view: ContainerView, name: Family, model_id: str) -> Iterator[str]:
-    """huggingface_hub/constants.py: HF_HUB_OFFLINE, and Transformers' older name for it."""
-    for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        if view.environment.get(variable, "").upper() in _TRUE_ON_THE_HUB and _fetched(view, name, model_id):
-            yield f"Cannot reach {model_id}: offline mode is enabled. To disable it, please unset {variable}."
+    variable = offline_by(view.environment)
+    if variable is not None and _fetched(view, name, model_id):
+        yield f"Cannot reach {model_id}: offline mode is enabled. To disable it, please unset {variable}."
 
 
 def _unquantized(view: ContainerView, name: Family, model_id: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What images are published to refuse: contracts as rows (LP330-LP332), and variables (LP366, LP371, LP373)."""
+"""What images are published to refuse: contracts as rows (LP330-LP332), and variables (LP366, LP371, LP373, LP377)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog.arguments import unknown_arguments
+from loadproof.catalog.arguments import unknown_arguments, unreadable_json
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
 from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.schema import HubSource
-from loadproof.profiles.settings import ON, container_variables, image_name, is_staged, reserved_variables
+from loadproof.profiles.settings import (
+    ON,
+    container_variables,
+    image_name,
+    is_staged,
+    offline_by,
+    reserved_variables,
+)
 from loadproof.profiles.tree import Path
 
 # What variables may say, and how to mend anything else.
@@ -90,12 +97,18 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
     "LP366",
     "Variable that its reader does not understand",
     reason="vLLM reads this switch as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
-    "none, and takes every core; with more threads than vCPUs they wait for each other at every barrier.",
-    mend="Write 0 or 1 for VLLM_USE_V1, a count of at most the instance's vCPUs for OMP_NUM_THREADS.",
+    "none, and takes every core; with more threads than vCPUs they wait for each other at every barrier. What "
+    "overrides a model's config.json is JSON, and the server stops at anything else.",
+    mend="Write 0 or 1 for VLLM_USE_V1, a count of at most the instance's vCPUs for OMP_NUM_THREADS, JSON where "
+    "config.json is overridden.",
     severity="warning",
 )
 def unreadable_variable(placed: Placed) -> Iterator[Found]:
-    for name, value in placed.component.container.environment.items():
+    container = placed.component.container
+    for name, says in unreadable_json(image_name(container), container.environment):
+        mend = "write JSON: keys and texts in double quotes"
+        yield Found(placed.at("container", "environment", name), f"no JSON: {says}", mend, "error")
+    for name, value in container.environment.items():
         form, mend = _FORMS.get(name, (None, ""))
         if form is not None and not form.fullmatch(value):
             yield Found(placed.at("container", "environment", name), f"`{value}`", mend)
@@ -140,6 +153,19 @@ def unknown_argument(placed: Placed) -> Iterator[Found]:
         mend = f"write `{fields[nearest]}`" if nearest in fields else f"write {nearest}" if nearest else "delete it"
         found = f"{image} does not start: {unknown.says}"
         yield Found(placed.at("container", "environment", unknown.variable), found, mend)
+
+
+@component_rule(
+    "LP377",
+    "Offline, with weights from the hub",
+    reason="A server that may not ask the hub finds no weights there: it stops while starting.",
+    mend="Delete the variable, or stage the weights in S3 (network_isolation: true does).",
+)
+def offline_from_the_hub(placed: Placed) -> Iterator[Found]:
+    model, variable = placed.component.model, offline_by(placed.component.container.environment)
+    if variable is not None and isinstance(model.source, HubSource) and not is_staged(model, placed.profile):
+        found = f"the server is to fetch {model.id} from the hub, and {variable} forbids it"
+        yield Found(placed.at("container", "environment", variable), found, "delete it, or stage the weights in S3")
 
 
 def _other_word(name: str, near: str) -> bool:

@@ -64,6 +64,7 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
             "max_lora_rank (7) must be one of 1, 8, 16",
         ),
         (VLLM, {"SM_VLLM_MAX_MODEL_LENN": "2048"}, "unrecognized arguments: --max-model-lenn"),
+        (VLLM, {"SM_VLLM_HF_OVERRIDES": "{'a': 1}"}, "argument --hf-overrides: Value {'a': 1} cannot be converted"),
         (VLLM, {"SM_VLLM_QUANTIZATION": "awqq"}, "Unknown quantization method: awqq. Must be one of"),
         (LMI29, {"OPTION_QUANTIZE": "awqq"}, "Unknown quantization method: awqq"),
         (SGLANG, {"SM_SGLANG_TP_SIZES": "1"}, "unrecognized arguments: --tp-sizes"),
