@@ -6,9 +6,12 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 import vllm_gpu  # noqa: E402
+import vllm_gpu_page  # noqa: E402
 
 
 def in_six_digits(text: str) -> object:
@@ -16,11 +19,11 @@ def in_six_digits(text: str) -> object:
 
 
 def page() -> str:
-    return vllm_gpu.page(*map(vllm_gpu.read, vllm_gpu.FILES))
+    return vllm_gpu_page.page()
 
 
 def test_the_page_is_what_its_figures_make() -> None:
-    assert vllm_gpu.PAGE.read_text(encoding="utf-8") == page(), "stale; run scripts/vllm_gpu.py report"
+    assert vllm_gpu_page.PAGE.read_text(encoding="utf-8") == page(), "stale; run scripts/vllm_gpu.py report"
 
 
 def test_a_level_outside_its_range_is_bold() -> None:
@@ -29,9 +32,10 @@ def test_a_level_outside_its_range_is_bold() -> None:
     assert " | 27, *42* (**+56%**), " in page()
 
 
-def test_what_the_planner_says_now_is_what_it_says() -> None:
+@pytest.mark.parametrize("case", vllm_gpu.measured_cases(), ids=lambda case: case.name)
+def test_what_the_planner_says_now_is_what_it_says(case: vllm_gpu.Case) -> None:
     """To six digits: from Python 3.12 `sum` keeps what rounding lost."""
-    now, stored = (json.dumps(said) for said in (vllm_gpu.predicted(), vllm_gpu.read("now.json")))
+    now, stored = (json.dumps(said) for said in (vllm_gpu.predicted(case), case.read("now")))
     assert in_six_digits(now) == in_six_digits(stored), "stale; run scripts/vllm_gpu.py now, calibrate and report"
 
 
