@@ -16,7 +16,6 @@ from loadproof.capacity.memory import MemoryFit, memory_fit
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
-from loadproof.capacity.targets import DerivedValue, derived_values
 from loadproof.capacity.workload import (
     PlannedWorkload,
     keeps_prompts,
@@ -27,9 +26,26 @@ from loadproof.capacity.workload import (
 from loadproof.knee import MARGINAL_GAIN, Knee
 from loadproof.profiles.mixture import busiest_per_s, image_tokens_of
 from loadproof.profiles.schema import Profile
+from loadproof.profiles.secrets import shown_path
+from loadproof.profiles.tree import Path
 from loadproof.usd import usd_per_million_tokens
 
 __all__ = ["Plan", "make_plan", "mean_tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedValue:
+    """One `auto` of a profile: its place, the number instead of it (None: there is none) and why, in words."""
+
+    component: str
+    path: Path
+    value: float | None
+    reason: str
+
+    @property
+    def field(self) -> str:
+        """The place as a profile's reader writes it: `scaling.policies[0].target`."""
+        return shown_path(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +101,14 @@ class Plan:
         return self.bindings[0].resource if self.bindings else "memory"
 
 
-def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan:
+def make_plan(
+    profile: Profile, workload: PlannedWorkload | None = None, scaling: tuple[DerivedValue, ...] = ()
+) -> Plan:
     """Predict the profile's own model at the levels its benchmark names, at its fewest copies.
 
     `workload` is the profile's (default: by formula, at the means of token distributions); the command line gives one
-    that is played, `simulation.replayed_workload`. Raises InputError where there is nothing to plan (backend bedrock)
-    or the catalog lacks the model or the instance type.
+    that is played, and what `scaling` stands for where it says `auto` (`simulation.make_plan`). Raises InputError where
+    there is nothing to plan (backend bedrock) or the catalog lacks the model or the instance type.
     """
     deployment, workload = planned_deployment(profile), workload or planned_workload(profile)
     memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns, workload.input_tokens)
@@ -128,7 +146,7 @@ def make_plan(profile: Profile, workload: PlannedWorkload | None = None) -> Plan
         outlook=outlook_of(profile.objectives, at_objectives, workload, confidence),
         bindings=tuple(_bindings(deployment, workload, at_objectives, knees, streaming=streaming)),
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
-        scaling=derived_values(profile),
+        scaling=scaling,
         confidence=confidence,
         notes=tuple(_notes(profile, deployment, cost, workload, at_objectives)),
     )

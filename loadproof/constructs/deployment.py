@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loadproof.capacity.targets import resolved_scaling
 from loadproof.catalog import registry
 from loadproof.errors import InputError
 from loadproof.profiles import components_of, names
 from loadproof.profiles.schema import Component, Environment, Profile
+from loadproof.simulation.targets import resolved_scaling
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Final
 
 from loadproof.capacity import PlannedDeployment
 from loadproof.capacity.start_up import StartUp
-from loadproof.capacity.targets import as_number, resolved_scaling
 from loadproof.capacity.workload import keeps_prompts
 from loadproof.profiles.schema import Component, Profile, ScheduledScaling
 from loadproof.profiles.schema import SimpleScaling as SimplePolicy
@@ -22,6 +21,7 @@ from loadproof.simulation.profile_traffic import Traffic, request_tokens
 from loadproof.simulation.scaling import Autoscaler, BoundsChange, Metric, Policy, StepScaling, TargetTracking, WakeUp
 from loadproof.simulation.schedules import changes_of
 from loadproof.simulation.scheduling import Scheduler
+from loadproof.simulation.targets import as_number, resolved_scaling
 
 _PER_COPY: Final[dict[str, Metric]] = {
     "concurrent_requests_per_copy": "concurrent_requests_per_copy",

@@ -13,8 +13,7 @@ from itertools import islice
 from math import ceil
 from typing import Final
 
-from loadproof.capacity import Plan, PlannedDeployment, PredictedLevel
-from loadproof.capacity import make_plan as plan_of
+from loadproof.capacity import PlannedDeployment, PredictedLevel
 from loadproof.capacity.curve import Percentiles, Tails
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.profiles.schema import Container, Profile
@@ -32,11 +31,6 @@ ROUNDS: Final = 8
 FEWEST_REQUESTS: Final = 400
 MOST_REQUESTS: Final = 8192
 SESSIONS_A_CLIENT: Final = 4
-
-
-def make_plan(profile: Profile) -> Plan:
-    """The profile's plan, its levels played. Raises InputError as `capacity.make_plan` does."""
-    return plan_of(profile, replayed_workload(profile))
 
 
 def replayed_workload(profile: Profile, container: Container | None = None) -> PlannedWorkload:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, Synthesized, profile, synthesize
 
-from loadproof.capacity.targets import buffer_concurrency
+from loadproof.simulation.targets import buffer_concurrency
 
 QUEUE = "AWS::SQS::Queue"
 FUNCTION = "AWS::Lambda::Function"

@@ -22,7 +22,7 @@ from loadproof.profiles import check_file, load_profile
 from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write_new
 from loadproof.scaffold.repository import WHEELS, CiKit, Place, files_of, readme
 from loadproof.sides.git import hosted_at
-from loadproof.simulation.replay import make_plan
+from loadproof.simulation.targets import make_plan
 from loadproof.terminal import Terminal
 
 

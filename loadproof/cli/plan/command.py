@@ -24,7 +24,7 @@ from loadproof.cli.printing import NARROWEST, print_parts, tables_on
 from loadproof.cli.profile_names import ProfileFile
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Environment, Profile, check_file, load_profile
-from loadproof.simulation.replay import make_plan
+from loadproof.simulation.targets import make_plan
 from loadproof.terminal import Terminal
 
 Format = Literal["text", "json", "html"]

@@ -10,13 +10,13 @@ import orjson
 
 from loadproof.bench.connect import service_url
 from loadproof.bench.from_profile import ProfileChoice, environment_of
-from loadproof.capacity.targets import buffer_concurrency
 from loadproof.errors import InputError
 from loadproof.invocation import GenerationRequest, codec_for
 from loadproof.invocation.buffer.places import Places, client, places_of
 from loadproof.profiles import components_of, load_environment, load_profile, protocol_of
 from loadproof.profiles.names import stack_name
 from loadproof.profiles.schema import Profile
+from loadproof.simulation.targets import buffer_concurrency
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from loadproof.capacity.targets import buffer_concurrency
 from loadproof.constructs.buffer.consumer import METRICS_NAMESPACE, Consumer, Stores
 from loadproof.constructs.buffer.target import BufferTarget, sagemaker_target
 from loadproof.constructs.cdk.cloudwatch import Metric
@@ -22,6 +21,7 @@ from loadproof.profiles.checks.buffering import RETENTION_MARGIN_S, consumer_tim
 from loadproof.profiles.names import dead_letter_queue_name, queue_name
 from loadproof.profiles.schema import Buffer as BufferSettings
 from loadproof.profiles.schema import Profile
+from loadproof.simulation.targets import buffer_concurrency
 
 _DEAD_LETTER_RETENTION_S: Final = 1209600  # 14 days, SQS's longest: evidence should outlive a holiday
 RESULTS_EXPIRE_DAYS: Final = 30

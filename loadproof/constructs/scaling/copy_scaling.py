@@ -10,7 +10,6 @@ from typing import Final
 from aws_cdk import CfnResource
 from constructs import Construct
 
-from loadproof.capacity.targets import as_number
 from loadproof.constructs.buffer.infrastructure import Buffer
 from loadproof.constructs.cdk.cloudwatch import (
     SAGEMAKER,
@@ -25,6 +24,7 @@ from loadproof.constructs.scaling.backlog import backlog_per_copy, tracked
 from loadproof.errors import InputError
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Scaling, ScalingMetric, ScheduledScaling, StepScaling, TargetTracking, ToZero
+from loadproof.simulation.targets import as_number
 from loadproof.wire.documents import Document
 
 _SERVICE_LINKED_ROLE: Final = (

@@ -9,9 +9,10 @@ import pytest
 
 from loadproof.capacity import deployment_of
 from loadproof.capacity.start_up import start_up_of
-from loadproof.capacity.targets import DerivedValue, derived_values, resolved_scaling
 from loadproof.errors import InputError
+from loadproof.knee import OBJECTIVE_BOUND
 from loadproof.profiles import Profile, components_of, load_profile
+from loadproof.simulation.targets import DerivedValue, derived_values, make_plan, resolved_scaling
 
 DEV = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
 
@@ -38,7 +39,7 @@ def test_concurrency_is_three_quarters_of_what_meets_the_objectives() -> None:
     """At 28 in flight one copy is predicted to meet ttft_p95_ms <= 500, at 29 to miss it: 0.75 x 28 = 21."""
     value = only(dev((tracking(),)))
     assert (value.field, value.value) == ("scaling.policies[0].target", 21)
-    assert value.reason == "75% of 28 in flight a copy (at 29 in flight ttft_p95_ms is predicted at 502, over 500)"
+    assert value.reason == "75% of 28 in flight a copy (at 29 in flight ttft_p95_ms is predicted at 511, over 500)"
 
 
 def test_never_past_the_knee() -> None:
@@ -167,7 +168,7 @@ def test_consumers_keep_the_most_copies_at_their_ceiling(batch_size: int, consum
     buffer = {"max_concurrency": "auto", "batch_size": batch_size}
     value = only(dev((), buffer=buffer, copies={"min": 1, "max": 4}))
     assert (value.field, value.value) == ("buffer.max_concurrency", consumers)
-    reason = f"28 in flight a copy (at 29 in flight ttft_p95_ms is predicted at 502, over 500) x 4 copies{rest}"
+    reason = f"28 in flight a copy (at 29 in flight ttft_p95_ms is predicted at 511, over 500) x 4 copies{rest}"
     assert value.reason == reason
 
 
@@ -177,3 +178,13 @@ def test_consumers_where_nothing_is_known_of_the_model() -> None:
     value = only(dev((), buffer={"max_concurrency": "auto"}, model=unknown))
     assert value.value == 2
     assert "nobody/unknown-model" in value.reason
+
+
+def test_a_plan_names_one_most_in_flight() -> None:
+    """vLLM's prompts meet in chunks: the formula says 4 in flight, the twin 10. The knee and `auto` are the twin's."""
+    staging = load_profile(DEV.parents[1] / "staging" / "qwen3-32b.yaml").model_dump()
+    plan = make_plan(Profile.model_validate(staging | {"scaling": {"policies": (tracking(),), "to_zero": None}}))
+    knee = next(knee for knee in plan.knees if knee.rule == OBJECTIVE_BOUND)
+    (target,) = plan.scaling
+    assert (knee.concurrency, target.value) == (10, 7)
+    assert target.reason == f"75% of 10 in flight a copy ({knee.reason})"

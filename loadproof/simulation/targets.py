@@ -1,7 +1,8 @@
 """What a profile leaves to `auto` in its scaling, as numbers. Every figure here is *predicted*.
 
 The ceiling of one copy is the most requests in flight with which its latency objectives are predicted to be met and
-no answer in one piece is cut off after 60 s, and never past the knee by marginal gain. From it follow
+no answer in one piece is cut off after 60 s, and never past the knee by marginal gain: the knees that a plan shows, its
+levels played by the twin. From it follow
 
 - concurrency per copy or model: `0.75 · ceiling`, rounded down, at least 1. Load may grow by a third while a further
   copy starts.
@@ -24,16 +25,18 @@ from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.knees import find_knees
+from loadproof.capacity.plan import DerivedValue, Plan
+from loadproof.capacity.plan import make_plan as plan_of
 from loadproof.capacity.search import ladder, last_that
 from loadproof.capacity.start_up import StartUp, start_up_of
-from loadproof.capacity.workload import PlannedWorkload, planned_workload
+from loadproof.capacity.workload import PlannedWorkload
 from loadproof.errors import InputError
 from loadproof.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, MOST_CONSUMERS, bedrock_consumers, bedrock_settings
 from loadproof.profiles.schema import Buffer, Component, Profile, Scaling, ScalingMetric, SimpleScaling, TargetTracking
-from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.settings import components_of
 from loadproof.profiles.tree import Path
+from loadproof.simulation.replay import replayed_workload
 
 CONCURRENCY_SHARE: Final = 0.75
 INVOCATIONS_SAFETY: Final = 0.5
@@ -41,19 +44,9 @@ LEAST_SCALE_IN_COOLDOWN_S: Final = 300
 _COOLDOWN_GRAIN_S: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class DerivedValue:
-    """One `auto` of a profile: its place, the number instead of it (None: there is none) and why, in words."""
-
-    component: str
-    path: Path
-    value: float | None
-    reason: str
-
-    @property
-    def field(self) -> str:
-        """The place as a profile's reader writes it: `scaling.policies[0].target`."""
-        return shown_path(self.path)
+def make_plan(profile: Profile) -> Plan:
+    """The profile's plan, its levels played. Raises InputError as `capacity.make_plan` does."""
+    return plan_of(profile, replayed_workload(profile), derived_values(profile))
 
 
 def derived_values(profile: Profile) -> tuple[DerivedValue, ...]:
@@ -188,7 +181,7 @@ def _auto_fields(scaling: Scaling | None) -> Iterator[tuple[Path, ScalingMetric 
 
 def _copy(profile: Profile, component: Component) -> _Copy:
     deployment = replace(deployment_of(profile, component), copies=1)
-    workload, endpoint = planned_workload(profile, component.container), profile.endpoint
+    workload, endpoint = replayed_workload(profile, component.container), profile.endpoint
     assert endpoint is not None  # deployment_of refused a profile without one
     ceiling, reason = _ceiling(profile, deployment, workload)
     return _Copy(
