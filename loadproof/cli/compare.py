@@ -75,7 +75,14 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
     document = {
         "schema_version": 1,
         "runs": [
-            {"name": run.name, "run_id": run.summary.run_id, "verdict": run.summary.verdict.outcome} for run in runs
+            {
+                "name": run.name,
+                "run_id": run.summary.run_id,
+                "verdict": run.summary.verdict.outcome,
+                "usd_per_hour": run.summary.conditions.usd_per_hour,
+                "price": run.summary.conditions.price,
+            }
+            for run in runs
         ],
         "loads": loads,
         "comparisons": [{"problem": one} if isinstance(one, str) else asdict(one) for one in comparisons],
