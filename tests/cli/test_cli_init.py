@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
@@ -14,14 +13,12 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from loadproof.cli.init.command import _show
 from loadproof.cli.init.first_profile import in_flight_of
 from loadproof.cli.main import run
 from loadproof.errors import InputError
 from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.scaffold import repository
 from loadproof.sides.git import hosted_at
-from loadproof.terminal import Terminal
 
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
 
@@ -266,17 +263,6 @@ def test_a_newer_wheel_takes_the_place_of_the_older(made: Path, tmp_path: Path) 
 def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
     files = repository.files_of(repository.Place("0.1.0"))
     assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)
-
-
-def test_no_word_is_cut_at_a_terminals_edge() -> None:
-    """In a pipe each line stays one."""
-    said = "  predicted at 20 in flight, mean: first token 426 ms, a token 26.9 ms, answer 7,293 ms (6,117 to 8,696)"
-    for is_terminal in (True, False):
-        shown = Terminal(file=io.StringIO(), width=80, force_terminal=is_terminal, highlight=False, color_system=None)
-        _show([said.strip()], shown)
-        assert isinstance(shown.file, io.StringIO)
-        lines = [line.rstrip() for line in shown.file.getvalue().splitlines()]
-        assert lines == ([said[:78], f"  {said[79:]}"] if is_terminal else [said])
 
 
 def test_no_traffic_is_no_number() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,11 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from rich.padding import Padding
-from rich.text import Text
 
 from loadproof.cli.init.first_profile import Answers, first_profile, reasons
 from loadproof.cli.init.interview import Given, asked
+from loadproof.cli.printing import say_folded
 from loadproof.errors import ExitCode, InputError, Problem, ProfileError
 from loadproof.profiles import check_file, load_profile
 from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write_new
@@ -106,21 +105,12 @@ def _init(folder: Path, place: Place, answers: Answers) -> int:
         said.append(
             f"alarms name docs/runbook.md: write its address into {home / 'environment.yaml'}, so that they link it"
         )
-    _show(said, Terminal(highlight=False))
+    say_folded(*(f"  {line}" for line in said))
     print("\nNext, there:")
     for command in ("make setup && source .venv/bin/activate", f"npx cdk synth --quiet -c env={answers.environment}"):
         print(f"  {command}")
     print(f"  loadproof plan {profile}")
     return ExitCode.OK if chosen.as_wanted else ExitCode.MISSED
-
-
-def _show(said: Iterable[str], terminal: Terminal) -> None:
-    """Indented; no word is cut at a terminal's edge, and a pipe has each line as it is."""
-    for line in said:
-        if terminal.is_terminal:
-            terminal.print(Padding(Text(line), (0, 0, 0, 2)))
-        else:
-            terminal.print(Text(f"  {line}"), soft_wrap=True)
 
 
 def _placed(problem: Problem, there: str) -> Problem:

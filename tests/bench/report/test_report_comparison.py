@@ -131,6 +131,24 @@ def test_the_verb_writes_the_page_and_prints_the_figures(tmp_path: Path, capsys:
     assert document["loads"][0]["figures"][0] == {"name": "TTFT p95", "unit": "ms", "values": [100, 150]}
 
 
+def test_at_80_columns_no_word_is_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three runs with long names do not fit beside each other; a word wider than that stays whole, to be copied."""
+    image = f"1.dkr.ecr.us-east-1.amazonaws.com/{'x' * 80}"
+    folders = []
+    for name in "abc":
+        run_id = f"{name}-{'n' * 30}"
+        folders.append(str(write_sample(tmp_path / run_id, run_id=run_id, deployed={"image": name + image})))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert loadproof(["compare", *folders]) == 0
+    said = capsys.readouterr().out
+    wide = [line for line in said.splitlines() if len(line) > 80]
+    assert wide and all(len(line.split()) == 1 for line in wide)
+    assert f"b{image}" in said and "TTFT p95 (ms)" in said and not re.search("…", said)
+    assert f"{'n' * 30}, predicted: " in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
