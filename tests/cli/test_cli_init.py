@@ -265,6 +265,54 @@ def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
     assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)
 
 
+def test_whatever_is_wrong_with_the_options_is_said_at_once_by_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No file is named that was never written; what a default in a wrong option's place would lead to is not said."""
+    (tmp_path / "file").touch()
+    wrong = ("--environment", "../x", "--account", "", "--lengths", "5,a", "--traffic", "x", "--region", "mars-1")
+    assert run(["init", str(tmp_path / "file" / "here"), "--defaults", "--model", "", *wrong, "--p95", "1"]) == 2
+    said = capsys.readouterr().err
+    assert [line.removeprefix("loadproof: ").split(":")[0] for line in said.splitlines()] == [
+        "DIR", "--model", "--traffic", "--region", "--lengths", "--environment", "--account",
+    ]  # fmt: skip
+    assert f"{tmp_path / 'file'} is a file" in said and "yaml" not in said
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--p95", "1", "--p95: objectives.e2e_p95_ms: 1 ms is less than any endpoint takes"),
+        ("--traffic", "1000000", "--traffic: benchmark.requests_per_level: "),
+        ("--lengths", "500000,10", "--lengths: workload.output_tokens: "),
+        ("--region", "us-gov-west-1", "--region: container: the catalog has no vllm "),
+        ("--account", "", "--account: expected twelve digits in quotes, found ``; write it like 123456789012"),
+    ],
+)
+def test_what_a_check_says_is_said_of_the_option(
+    option: str, value: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing is written."""
+    assert run(["init", str(tmp_path / "new"), "--defaults", option, value]) == 2
+    assert capsys.readouterr().err.startswith(f"loadproof: {said}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_a_publisher_who_is_not_listed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be weights published again, and a slip."""
+    assert run(["init", str(tmp_path / "new"), "--defaults", "--model", "meta-lama/Llama-3.1-8B-Instruct"]) == 0
+    assert "taken for meta-llama/Llama-3.1-8B, published again by meta-lama" in capsys.readouterr().out
+
+
+def test_no_folder_is_not_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unset variable in quotes."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "", "--defaults"]) == 2
+    assert "'DIR': expected a path, found none" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
 def test_no_traffic_is_no_number() -> None:
     with pytest.raises(InputError, match="--traffic"):
         in_flight_of("0", 1000)
