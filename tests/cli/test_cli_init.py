@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -242,7 +243,6 @@ def test_a_repository_that_installs_from_its_own_wheel_keeps_it(
 def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not as the 50,000 lines of what is no text."""
     folder = copy_of(made, tmp_path)
-    (folder / "wheels").mkdir()
     _older(folder, "wheels/loadproof-0.0.9-py3-none-any.whl", "PK\0an older wheel")
     assert run(["init", str(folder), "--upgrade"]) == 1
     name = "wheels/loadproof-0.0.9-py3-none-any.whl"
@@ -252,15 +252,25 @@ def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest
 def test_a_newer_wheel_takes_the_place_of_the_older(made: Path, tmp_path: Path) -> None:
     """Both would be installed from; one that the team put there itself stays."""
     folder = copy_of(made, tmp_path)
-    (folder / "wheels").mkdir()
     _older(folder, "wheels/loadproof-0.0.9-py3-none-any.whl", "PK\0an older wheel")
     (folder / "wheels/own-1.0-py3-none-any.whl").write_bytes(b"PK\0of the team")
     assert run(["init", str(folder), "--upgrade", "--write"]) == 0
-    assert [one.name for one in (folder / "wheels").iterdir()] == ["own-1.0-py3-none-any.whl"]
+    names = {one.name for one in (folder / "wheels").iterdir()}
+    assert names == {"own-1.0-py3-none-any.whl", "loadproof-0.1.0-py3-none-any.whl"}
     assert run(["init", str(folder), "--upgrade"]) == 0
 
 
-def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
+def test_from_a_checkout_its_wheel_comes_along(made: Path) -> None:
+    """It holds the package, and what a team owns as data; an upgrade has nothing to change."""
+    (wheel,) = (made / "wheels").iterdir()
+    assert (made / "requirements.txt").read_text().startswith("--find-links wheels\n")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"loadproof/cli/main.py", "loadproof/scaffold_files/app.py"} <= set(names)
+    assert run(["init", str(made), "--upgrade"]) == 0
+
+
+def test_from_an_index_no_wheel_comes_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "checkout", lambda: None)
     files = repository.files_of(repository.Place("0.1.0"))
     assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)
 

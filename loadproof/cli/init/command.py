@@ -146,11 +146,13 @@ def _notes(place: Place, files: Mapping[str, bytes], kept: list[str], answers: A
         )
     if kept:
         yield f"left as they are: {', '.join(kept)}"
-    if not any(name.startswith(f"{WHEELS}/") for name in files):
-        yield (
-            f"requirements.txt asks an index for loadproof=={place.version}; where yours has none, a checkout makes "
-            f"one: there uv build --wheel --out-dir {WHEELS} CHECKOUT, then loadproof init --upgrade --write ."
-        )
+    wheel = next((name for name in files if name.startswith(f"{WHEELS}/")), None)
+    yield (
+        f"requirements.txt takes loadproof=={place.version} from {wheel}: keep that in version control"
+        if wheel
+        else f"requirements.txt asks an index for loadproof=={place.version}; where yours has none, run a checkout's "
+        "loadproof there: init --upgrade --write . brings a wheel along"
+    )
     if answers.runbook_url is None:
         yield (
             f"alarms name docs/runbook.md: write its address into {profile.parent / 'environment.yaml'}, so that they "
