@@ -18,6 +18,7 @@ from loadproof.cli.init.first_profile import in_flight_of
 from loadproof.cli.main import run
 from loadproof.errors import InputError
 from loadproof.profiles import check_file, load_environment, load_profile
+from loadproof.profiles.judging import requests_to_judge
 from loadproof.scaffold import repository
 from loadproof.sides.git import hosted_at
 
@@ -53,6 +54,14 @@ def test_the_profile_asks_for_what_was_asked(made: Path) -> None:
     assert profile.objectives is not None
     assert (profile.objectives.at_concurrency, profile.objectives.e2e_p95_ms) == (8, 4000)
     assert profile.model.id == "Qwen/Qwen3-0.6B"
+
+
+def test_the_profile_says_how_many_requests_its_p95_needs(made: Path) -> None:
+    """861 where it is judged (tests/test_sizing.py), and 32 elsewhere."""
+    file = made / "deploy_profiles" / "live" / "qwen3-0-6b.yaml"
+    assert requests_to_judge(load_profile(file)) == 861
+    assert "# At 8 in flight, where the objectives are judged, 861 go out" in file.read_text()
+    assert "requests_per_level: 32}" in file.read_text()
 
 
 def test_the_first_test_of_the_repository_passes(made: Path) -> None:

@@ -14,6 +14,7 @@ from loadproof.advice.comparison import Constraints, settle
 from loadproof.cli.plan import write as plan_write
 from loadproof.errors import InputError, Problem
 from loadproof.profiles import check_file, load_environment, load_profile
+from loadproof.sizing import requests_for
 
 # Where the search begins, (machine, accelerators a copy): the first that `loadproof check` takes; what it ends
 # with is the planner's.
@@ -148,7 +149,13 @@ def _profile_text(answers: Answers, machine: str, degree: int) -> str:
     metric = "concurrent_requests_per_model" if hosting else "concurrent_requests_per_copy"
     in_flight = answers.wanted.in_flight
     levels = sorted({1, max(1, in_flight // 2), in_flight})
-    requests = max(32, 3 * in_flight)
+    requests, needed = max(32, 3 * in_flight), requests_for([95], 1) or 0
+    more = (
+        f"# At {in_flight} in flight, where the objectives are judged, {needed:,} go out: as many as settle a p95 that "
+        "holds by 5%\n# in 4 of 5 runs. `requests_at_objectives: N` sends N there.\n"
+        if needed > requests
+        else ""
+    )
     return f"""# yaml-language-server: $schema=../schema.json
 name: {answers.name}
 model:
@@ -163,7 +170,7 @@ container:
     - {{type: target_tracking, metric: {metric}, target: auto}}
 objectives: {{at_concurrency: {in_flight}, e2e_p95_ms: {answers.wanted.e2e_p95_ms}, error_rate_max: 0.01}}
 workload: {{input_tokens: {answers.input_tokens}, output_tokens: {answers.output_tokens}}}
-benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: {requests}}}
+{more}benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: {requests}}}
 """
 
 
