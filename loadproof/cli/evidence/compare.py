@@ -67,7 +67,7 @@ def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
 def _cells(change: Change) -> tuple[str, ...]:
     ends = " to ".join(size_of_change(change.name, end) for end in (change.low, change.high))
     return (
-        f"{'*' if change.decides else ' '} {change.name}",
+        f"{change.name}{'*' * change.decides}",
         number(change.before),
         number(change.after),
         size_of_change(change.name, change.change),
