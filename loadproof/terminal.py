@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.box import Box
@@ -25,6 +27,32 @@ class Terminal(Console):
             yield Segment(text if control else without_commands(with_escapes(text, keep="\n")), style, control)
 
 
+def wanted_width(console: Console) -> int | None:
+    """A terminal's columns, or those that COLUMNS asks for; None in a log or a file, where nothing asks for folding."""
+    return console.width if console.is_terminal or os.environ.get("COLUMNS", "").isdigit() else None
+
+
+def folded(text: Text, width: int | None) -> Text:
+    """Lines of `width` columns at most, broken between words; what goes on stands below the line's first word. A word
+    that is wider than that stays whole, so that it can be copied."""
+    return text if width is None else Text("\n").join(_folded(line, width) for line in text.split(allow_blank=True))
+
+
+def _folded(line: Text, width: int) -> Text:
+    indent = len(line.plain) - len(line.plain.lstrip(" "))
+    breaks: list[int] = []
+    begun = 0
+    for word in re.finditer("[^ ]+", line.plain[indent:]):
+        start, end = word.start() + indent, word.end() + indent
+        if start > max(begun, indent) and cell_len(line.plain[begun:end]) + (indent if breaks else 0) > width:
+            breaks.append(start)
+            begun = start
+    pieces = line.divide(breaks)
+    for piece in pieces:
+        piece.rstrip()
+    return Text("\n" + " " * indent).join(pieces)
+
+
 def labelled(rows: Iterable[tuple[str, str]]) -> Table:
     """Lines with a word each at their left; what is long wraps below itself, and nothing is read as markup."""
     table = Table.grid(padding=(0, 1))
@@ -38,11 +66,14 @@ def labelled(rows: Iterable[tuple[str, str]]) -> Table:
 @dataclass(frozen=True, slots=True)
 class Columns:
     """A table that breaks no word: where the longest words of its columns do not fit beside each other, each row stands
-    by itself, a line a cell. Only a word that is wider than the terminal is folded."""
+    by itself, a line a cell. Only a word that is wider than the terminal is folded. Columns of `right` are aligned
+    there."""
 
     head: Sequence[Text]
     rows: Sequence[Sequence[Text]]
     box: Box | None = None
+    title: str | None = None
+    right: Collection[int] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         cells = list(zip(self.head, *self.rows, strict=True))
@@ -54,15 +85,20 @@ class Columns:
             yield from self._stacked()
             return
         table = Table(box=self.box, pad_edge=False, padding=(0, 1) if self.box else (0, between, 0, 0))
+        if self.title:
+            table.title, table.title_justify = Text(self.title), "left"
         wanted = sum(most) - sum(least)
         share = min(1.0, spare / wanted) if wanted else 0.0
-        for name, fewest, all_of_it in zip(self.head, least, most, strict=True):
-            table.add_column(name, width=fewest + int(share * (all_of_it - fewest)), overflow="fold")
+        for at, (name, fewest, all_of_it) in enumerate(zip(self.head, least, most, strict=True)):
+            width = fewest + int(share * (all_of_it - fewest))
+            table.add_column(name, width=width, overflow="fold", justify="right" if at in self.right else "left")
         for row in self.rows:
             table.add_row(*row)
         yield table
 
     def _stacked(self) -> Iterator[RenderableType]:
+        if self.title:
+            yield Text(self.title, "italic")
         for first, *others in self.rows:
             yield first
             for name, cell in zip(self.head[1:], others, strict=True):

@@ -344,6 +344,19 @@ class BenchmarkSpec:
         needed = (self.requests_at_objectives or 0) if judged else 0
         return max(self.requests_per_level, needed, FEWEST_A_SLOT * concurrency)
 
+    @property
+    def enlarged(self) -> str:
+        """That the judged level sends more than `requests_per_level`, and why; empty where it does not."""
+        needed, at = self.requests_at_objectives or 0, self.at_concurrency or max(self.concurrency, default=0)
+        sent = [] if self.loads else [load.requests for load in self.fixed_loads if load.concurrency == at]
+        if needed <= self.requests_per_level or needed not in sent:
+            return ""
+        return (
+            f"{needed:,} requests at {at} in flight, where the objectives are judged, instead of "
+            f"{self.requests_per_level:,}: percentiles need their number (--requests-per-level or "
+            "benchmark.requests_at_objectives says otherwise)"
+        )
+
     def to_json(self) -> dict[str, object]:
         return asdict(self)
 

@@ -2,7 +2,7 @@
 
 from loadproof.catalog.architecture import Architecture, KvCache
 from loadproof.catalog.formats import FormatRow, format_on
-from loadproof.catalog.models import architecture, architectures, is_gated, model_ids, near_models
+from loadproof.catalog.models import architecture, architectures, is_gated, model_ids, near_models, published_elsewhere
 from loadproof.catalog.readers import (
     Accelerator,
     ContainerImage,
@@ -46,6 +46,7 @@ __all__ = [
     "layer_arn",
     "model_ids",
     "near_models",
+    "published_elsewhere",
     "regions_without",
     "registry",
     "weight_bytes",

@@ -63,6 +63,15 @@ def model_ids() -> tuple[str, ...]:
     return (*architectures(), *finetunes())
 
 
+def published_elsewhere(model_id: str) -> str | None:
+    """The listed id that `model_id` has the name of, under another publisher: its weights published again, or a slip.
+    None where the id itself is listed, or nothing is."""
+    packed = next((found for ending in _PACKED if (found := ending.search(model_id))), None)
+    whole = model_id[: packed.start()] if packed else model_id
+    listed = _published_as(whole)
+    return None if listed == whole else listed
+
+
 def _published_as(model_id: str) -> str:
     """The listed id of the same name, where packers publish under their own; a name without a publisher is nobody's."""
     if "/" not in model_id or any(candidate in model_ids() for candidate in _same_shape(model_id)):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from loadproof.bench.compare.between_runs import KeptRun
 from loadproof.bench.compare.regression import Comparison, compare_runs, read_run
@@ -19,10 +19,10 @@ from loadproof.bench.report.comparison import Shown, comparison_page, facts, rea
 from loadproof.cli.options import TextOrJson
 from loadproof.cli.outputs import Tolerance
 from loadproof.cli.pictures import browser_for, write_page
-from loadproof.cli.printing import print_json, say, tables_on
+from loadproof.cli.printing import print_json, say, say_folded, tables_on
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.pages.wording import number
-from loadproof.terminal import labelled
+from loadproof.terminal import Columns, labelled
 
 
 def compare(
@@ -75,7 +75,14 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
     document = {
         "schema_version": 1,
         "runs": [
-            {"name": run.name, "run_id": run.summary.run_id, "verdict": run.summary.verdict.outcome} for run in runs
+            {
+                "name": run.name,
+                "run_id": run.summary.run_id,
+                "verdict": run.summary.verdict.outcome,
+                "usd_per_hour": run.summary.conditions.usd_per_hour,
+                "price": run.summary.conditions.price,
+            }
+            for run in runs
         ],
         "loads": loads,
         "comparisons": [{"problem": one} if isinstance(one, str) else asdict(one) for one in comparisons],
@@ -87,25 +94,23 @@ def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: 
     console = tables_on(150)
     changes = [one for one in comparisons if not isinstance(one, str)]
     console.print(labelled(brief_of_runs([(run.name, run.summary) for run in runs], changes).rows))
+    head = [Text(name) for name in ("", *(run.name for run in runs))]
     for load, rows in tables(runs):
-        table = Table(title=f"At {load}", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-        table.add_column("")
-        for run in runs:
-            table.add_column(run.name, justify="right")
-        for row in rows:
-            cells = [
-                number(value) + (f"  ×{ratio:.2f}" if index and ratio is not None else "")
-                for index, (value, ratio) in enumerate(row.cells)
-            ]
-            table.add_row(f"{row.title} ({row.unit})", *cells)
-        console.print(table)
-    say(
-        *(f"differs: {name}: {' | '.join(values)}" for name, values, differs in facts(runs) if differs), console=console
-    )
+        lines = [[f"{row.title} ({row.unit})", *map(_cell, range(len(runs)), row.cells)] for row in rows]
+        cells = [[Text(cell) for cell in line] for line in lines]
+        console.print(Columns(head, cells, box=box.SIMPLE_HEAD, title=f"At {load}", right=range(1, len(head))))
+    said = [f"differs: {name}: {' | '.join(values)}" for name, values, differs in facts(runs) if differs]
     for run, one in zip(runs[1:], comparisons, strict=True):
-        said = f"not judged: {one}" if isinstance(one, str) else f"{one.outcome} {one.reason}"
-        say(f"{run.name} against {runs[0].name}: {said}", console=console)
+        outcome = f"not judged: {one}" if isinstance(one, str) else f"{one.outcome} {one.reason}"
+        said.append(f"{run.name} against {runs[0].name}: {outcome}")
         if not isinstance(one, str):
-            say(f"  {one.method}", console=console)
+            said.append(f"  {one.method}")
+    say_folded(*said, console=console)
     if output is not None:
         say(f"Page: {output}", console=console)
+
+
+def _cell(at: int, cell: tuple[float | None, float | None]) -> str:
+    """A figure, with its ratio to the first run's from the second run on."""
+    value, ratio = cell
+    return number(value) + (f"  ×{ratio:.2f}" if at and ratio is not None else "")

@@ -15,7 +15,7 @@ from loadproof.bench.output.console import print_result
 from loadproof.bench.plan import read_plan
 from loadproof.cli.options import Format
 from loadproof.cli.pictures import ENDINGS, browser_for, write_page
-from loadproof.cli.printing import cannot_write, no_place, print_json, say
+from loadproof.cli.printing import cannot_write, no_place, print_json, say, say_folded
 from loadproof.errors import ExitCode, InputError
 from loadproof.terminal import Terminal
 
@@ -102,8 +102,10 @@ def _document(folder: Path, comparison: Comparison | None) -> dict[str, object]:
 def _print_comparison(comparison: Comparison, console: Terminal) -> None:
     """The outcome against an earlier run, and what else differs."""
     say(f"Against {comparison.before}: {comparison.outcome}", console=console, style="bold")
-    say(f"  {comparison.reason}", console=console)
-    say(*(f"  differs: {name}: {before} → {after}" for name, before, after in comparison.differences), console=console)
+    say_folded(f"  {comparison.reason}", console=console)
+    say_folded(
+        *(f"  differs: {name}: {before} → {after}" for name, before, after in comparison.differences), console=console
+    )
 
 
 def _exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:

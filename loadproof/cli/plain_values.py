@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
+import typer
 from typer import _coercion
 
 if TYPE_CHECKING:
@@ -35,7 +36,20 @@ class _Plain(_coercion.RuntimeParam):
         found = plain_value(value, self.annotation, self.parameter_info)
         if found is not None:
             return found
-        return _coercion.build_runtime_param(self.descriptor)._coerce_value(value, param=param, ctx=ctx)
+        if value == "" and self.annotation is Path:
+            raise typer.BadParameter("expected a path, found none; `.` is the folder you are in", ctx=ctx, param=param)
+        try:
+            return _coercion.build_runtime_param(self.descriptor)._coerce_value(value, param=param, ctx=ctx)
+        except typer.BadParameter as error:
+            raise typer.BadParameter(_in_words(error.message, value), ctx=ctx, param=param) from None
+
+
+def _in_words(said: str, value: object) -> str:
+    """Pydantic's words, which Typer shows as they are, as those of every other message."""
+    if said.startswith("Input should be "):
+        wanted = said.removeprefix("Input should be ").partition(", unable to")[0]
+        return f"expected {'a number ' if wanted.startswith(('greater', 'less')) else ''}{wanted}, found {value!r}"
+    return said.removeprefix("Value error, ")
 
 
 def read_plainly(params: Iterable[Parameter]) -> None:
@@ -71,6 +85,8 @@ def plain_value(value: Any, annotation: Any, info: ParameterInfo) -> Any:
 
 def _is_plain_path(value: Any, info: ParameterInfo) -> bool:
     """Of a file or folder that need not be there, and may be read where it is."""
+    if value == "":
+        return False
     unusual = info.exists or info.writable or info.resolve_path or info.allow_dash
     if unusual or not (info.file_okay and info.dir_okay) or not isinstance(value, str | Path):
         return False

@@ -13,18 +13,21 @@ from typing import Any
 import orjson
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from loadproof.errors import CouldNotRunError, InputError, LoadproofError
-from loadproof.terminal import Terminal
+from loadproof.terminal import Terminal, folded, wanted_width
 
 NARROWEST = 80  # columns: better a wrapped line than a figure cut away
 
 
 def tables_on(log_columns: int, narrowest: int = 1) -> Terminal:
-    """Where tables go: `log_columns` wide in a log or a file, where nothing asks for folding, else as the terminal."""
+    """Where tables go: `log_columns` wide in a log or a file, where nothing asks for folding, else as the terminal or
+    COLUMNS has it."""
     console = Terminal(highlight=False)
-    width = max(console.width, narrowest) if console.is_terminal else log_columns
-    return console if console.is_terminal and width == console.width else Terminal(highlight=False, width=width)
+    asked = wanted_width(console)
+    width = log_columns if asked is None else max(asked, narrowest)
+    return console if width == console.width else Terminal(highlight=False, width=width)
 
 
 def print_parts(parts: Iterable[RenderableType], console: Terminal) -> None:
@@ -46,6 +49,13 @@ def say(*lines: str, console: Terminal | None = None, style: str = "") -> None:
     shown = console or Terminal(highlight=False)
     for line in lines:
         shown.print(line, markup=False, soft_wrap=True, style=style)
+
+
+def say_folded(*lines: str, console: Terminal | None = None) -> None:
+    """Sentences: as `say`, and broken between words where a terminal or COLUMNS gives a width."""
+    shown = console or Terminal(highlight=False)
+    for line in lines:
+        shown.print(folded(Text(line), wanted_width(shown)), soft_wrap=True)
 
 
 def print_json(document: object) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from loadproof.constructs.deployment import Deployment
 from loadproof.errors import InputError, Problem, ProfileError
 from loadproof.profiles import load_environment, load_profile, profile_files
-from loadproof.profiles.names import stack_name
-
-_ENVIRONMENT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_LONGEST_NAME: Final = 40  # rights hold for the prefix `loadproof-<environment>-`, which no shortened name may lose
+from loadproof.profiles.names import ENVIRONMENT_NAME_FORM, is_environment_name, stack_name
 
 
 def read_deployments(
@@ -83,10 +78,10 @@ def _environment_folders(profiles_root: Path, names: str | None) -> list[Path]:
             raise InputError(
                 f"-c env={names}: no {profiles_root.name}/{name}/environment.yaml; one of: {', '.join(allowed)}"
             )
-        if not _ENVIRONMENT_NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        if not is_environment_name(name):
             raise InputError(
-                f"-c env={names}: resources are named after the folder, so it may hold a-z, 0-9 and single hyphens "
-                f"only, {_LONGEST_NAME} of them at most; rename {profiles_root.name}/{name}"
+                f"-c env={names}: resources are named after the folder, so it may hold {ENVIRONMENT_NAME_FORM}; "
+                f"rename {profiles_root.name}/{name}"
             )
     return [profiles_root / name for name in dict.fromkeys(chosen)]
 

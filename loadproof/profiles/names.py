@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 SAGEMAKER_NAME_LIMIT: Final = 63
@@ -11,6 +12,15 @@ NETWORK: Final = "network"  # likewise: the stack of an environment's VPC endpoi
 ENVIRONMENT_TAG: Final = "loadproof:environment"  # whose a resource is: rights ask for it
 PROFILE_TAG: Final = "loadproof:profile"
 VARIANT_NAME: Final = "AllTraffic"  # the one production variant of every endpoint
+
+_ENVIRONMENT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST_NAME: Final = 40  # rights hold for the prefix `loadproof-<environment>-`, which no shortened name may lose
+ENVIRONMENT_NAME_FORM: Final = f"a-z, 0-9 and single hyphens only, {_LONGEST_NAME} of them at most"
+
+
+def is_environment_name(name: str) -> bool:
+    """Resources are named after an environment's folder."""
+    return _ENVIRONMENT_NAME.fullmatch(name) is not None and len(name) <= _LONGEST_NAME
 
 
 def stack_name(environment_name: str, profile_name: str) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 from urllib.parse import unquote, urlparse
 
-from loadproof.scaffold import team_files
+from loadproof.scaffold import checkout, team_files
 
 CiKit = Literal["github", "gitlab", "none"]
 _TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -29,23 +33,39 @@ _WRITTEN: Final = {  # a template -> where it stands
     "tests/test_synthesizes.py": "tests/test_synthesizes.py",
 }
 EXTRAS: Final = "cdk,local"
-
-
 WHEELS: Final = "wheels"
 
 
-def installed_wheel(version: str, folder: Path | None) -> Path | None:
-    """The wheel that this Loadproof was installed from, where it is a file that is still there: its version may be on
-    no index, so a new repository carries it. A repository that does already, in `folder`, installs from its own, of
-    which pip and uv leave no record. Source of the record: PEP 610, direct_url.json."""
-    if carried := next(folder.glob(f"{WHEELS}/loadproof-{version}-*.whl"), None) if folder else None:
-        return carried
+def _wheel(version: str, folder: Path | None) -> tuple[str, bytes] | None:
+    """Name and content of the wheel that a repository carries, since this version may be on no index: the one that it
+    has already, in `folder`; else what this Loadproof was installed from, or the checkout it runs from. None where
+    there is neither."""
+    wheel = next(folder.glob(f"{WHEELS}/loadproof-{version}-*.whl"), None) if folder else None
+    wheel = wheel or _installed_from()
+    return (wheel.name, wheel.read_bytes()) if wheel else _built(version)
+
+
+def _installed_from() -> Path | None:
+    """Where that is a file that is still there; of what came by `--find-links` pip and uv leave no record. Source of
+    the record: PEP 610, direct_url.json."""
     record = distribution("loadproof").read_text("direct_url.json")
     url = urlparse(json.loads(record)["url"]) if record else None
     if url is None or url.scheme != "file" or not url.path.endswith(".whl"):
         return None
     wheel = Path(unquote(url.path))
     return wheel if wheel.is_file() else None
+
+
+def _built(version: str) -> tuple[str, bytes] | None:
+    """The checkout's wheel, by the build tool that `make setup` installs there: no index is asked."""
+    root = checkout()
+    if root is None or find_spec("hatchling") is None:
+        return None
+    with TemporaryDirectory() as there:
+        build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", there)
+        subprocess.run(build, cwd=root, capture_output=True)
+        wheel = next(Path(there).glob(f"loadproof-{version}-*.whl"), None)
+        return (wheel.name, wheel.read_bytes()) if wheel else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +116,7 @@ def _templates(place: Place, folder: Path | None) -> Iterator[tuple[str, bytes]]
         text = (_TEMPLATES / template).read_text("utf-8")
         if template == "requirements.txt":
             text = text.format(version=place.version, extras=EXTRAS)
-            wheel = installed_wheel(place.version, folder)
-            if wheel is not None:
+            if (wheel := _wheel(place.version, folder)) is not None:
                 text = f"--find-links {WHEELS}\n{text}"
-                yield f"{WHEELS}/{wheel.name}", wheel.read_bytes()
+                yield f"{WHEELS}/{wheel[0]}", wheel[1]
         yield name, text.encode()

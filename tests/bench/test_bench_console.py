@@ -60,6 +60,32 @@ def test_no_data_is_a_dash() -> None:
     assert "no data at 1024 in flight" in shown([])
 
 
+def test_who_decides_reads_the_verdict_first() -> None:
+    """As on the page: verdict, reasons and brief stand above the tables."""
+    text = shown(SLOW)
+    places = [text.index(said) for said in ("INCONCLUSIVE\n", "  ttft_p95_ms", "Cost a month", "Next ", "Measured")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("width", [50, 80])
+def test_no_word_is_cut_at_a_terminals_edge(width: int) -> None:
+    """Sentences go on below their beginning; what is too wide for a table stands by itself, each figure whole."""
+    wide = " ".join(shown(SLOW, width=400).split())
+    lines = shown(SLOW, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    reason = re.search(r"ttft_p95_ms: .*?(?= Cost a month)", wide)
+    assert reason is not None and reason[0] in " ".join(" ".join(lines).split())
+    assert not [line for line in lines if line.endswith("…")]
+
+
+def test_a_pipe_is_folded_where_columns_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """COLUMNS=80 is asked for; without it each sentence of a log is one line."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, shown(SLOW, terminal=False).splitlines())) > 80
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, shown(SLOW, terminal=False).splitlines())) <= 80
+
+
 def test_what_a_twin_measured_is_called_simulated() -> None:
     """The table of a local cloud's twin never passes for AWS hardware."""
     assert "simulated" in shown(SLOW)

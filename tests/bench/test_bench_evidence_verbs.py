@@ -120,6 +120,17 @@ def test_a_client_too_slow_to_measure_exits_3(chat: Path, capsys: pytest.Capture
     assert "INCONCLUSIVE: late against main" in words(capsys)
 
 
+def test_a_comparison_breaks_no_figures_name_at_80_columns(
+    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What decides is marked behind its name."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert loadproof(["evidence", "compare", "main", "slow"]) == 1
+    said = capsys.readouterr().out
+    assert "output_tokens_per_s_min " in said and "ttft_p95_ms* " in said and "REGRESSION" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
 def test_a_comparison_as_markdown_names_what_decides(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Outcome first, a table of figures, how it was told at the end."""
     assert loadproof(["evidence", "compare", "main", "slow", "--format", "markdown"]) == 1

@@ -19,6 +19,7 @@ from loadproof.bench.spec import BenchmarkSpec, Search
 from loadproof.catalog import instance
 from loadproof.cli.bench.load import LoadOptions
 from loadproof.cli.bench.spec import Options, spec_from_profile
+from loadproof.cli.main import run as loadproof
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.loads import Load
 from loadproof.localcloud.state import CloudState, state_path
@@ -110,12 +111,23 @@ def test_only_a_local_clouds_twin_is_called_simulated(
 
 
 def test_the_judged_level_sends_what_its_percentiles_need(chat: Path) -> None:
-    """One p95 is settled by 861 requests, so they go out at 2 in flight and 6 elsewhere; a number given holds
-    everywhere."""
+    """One p95 is settled by 861 requests, so they go out at 2 in flight and 6 elsewhere, which is told; a number given
+    holds everywhere."""
     with serving(FakeEndpoint()) as endpoint:
         spec, given = spec_of(chat, endpoint), spec_of(chat, endpoint, requests_per_level=8)
     assert [(load.concurrency, load.requests) for load in spec.fixed_loads] == [(1, 6), (2, 861)]
     assert [load.requests for load in given.fixed_loads] == [8, 8]
+    assert spec.enlarged.startswith("861 requests at 2 in flight, where the objectives are judged, instead of 6: ")
+    assert given.enlarged == ""
+
+
+def test_the_bench_says_that_it_sends_more(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the first request; nobody waits for 8 where 6 are written without a word."""
+    chat.write_text(CHAT.replace("seed: 5", "seed: 5, requests_at_objectives: 8"))
+    with serving(FakeEndpoint()) as endpoint:
+        loadproof(["bench", str(chat), "--endpoint-url", endpoint.url, "--out", str(tmp_path / "run")])
+    said = "8 requests at 2 in flight, where the objectives are judged, instead of 6"
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_options_override_the_profile(chat: Path) -> None:

@@ -53,6 +53,21 @@ def test_the_json_holds_every_row_of_the_four_tables(capsys: pytest.CaptureFixtu
         assert row["date"].startswith("20")
 
 
+def test_at_80_columns_a_row_is_a_name_and_what_there_is_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line is wider, no word is cut, no source shortened; a log has one line a row."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = said(capsys, "list", "models").splitlines()
+    assert all(len(line) <= 80 or len(line.split()) == 1 for line in lines)
+    row = catalog.architecture("meta-llama/Llama-3.1-8B-Instruct")
+    assert row is not None and row.name in lines
+    whole = " ".join(" ".join(lines).split())
+    assert f"Hugging Face id: {row.hf_id};" in whole and f"source: {' '.join(row.source.split())}" in whole
+    monkeypatch.delenv("COLUMNS")
+    assert len(said(capsys, "list", "models").splitlines()) == 1 + len(catalog.architectures())
+
+
 def test_doubt_in_the_source_is_a_mark_in_both_outputs(capsys: pytest.CaptureFixture[str]) -> None:
     """B300's source still says `verify`; nothing else decides."""
     rows = {row["name"]: row for row in document(capsys, "list", "accelerators")["accelerators"]}

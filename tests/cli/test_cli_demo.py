@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from loadproof.cli.demo.children import child, finished
-from loadproof.cli.demo.steps import Steps
+from loadproof.cli.demo.steps import Steps, _as_started
 from loadproof.cli.main import run
 from loadproof.errors import CouldNotRunError
 from loadproof.profiles import folders
@@ -49,6 +49,20 @@ def assert_nothing_left(environment: dict[str, str]) -> None:
         time.sleep(0.2)
     assert left == []
     assert list(Path(environment["LOADPROOF_STATE_DIR"]).rglob("*.json")) == []
+
+
+def test_the_next_command_is_one_that_the_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `make demo` in a checkout no path has loadproof; in an environment that is active, it has."""
+    program = tmp_path / ".venv" / "bin" / "loadproof"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(program), "demo"])
+    monkeypatch.setenv("PATH", "")
+    assert _as_started() == ".venv/bin/loadproof"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert _as_started() == "loadproof"
 
 
 def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from loadproof.cli.init.command import _show
 from loadproof.cli.init.first_profile import in_flight_of
 from loadproof.cli.main import run
 from loadproof.errors import InputError
 from loadproof.profiles import check_file, load_environment, load_profile
+from loadproof.profiles.judging import requests_to_judge
 from loadproof.scaffold import repository
 from loadproof.sides.git import hosted_at
-from loadproof.terminal import Terminal
 
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
 
@@ -55,6 +54,14 @@ def test_the_profile_asks_for_what_was_asked(made: Path) -> None:
     assert profile.objectives is not None
     assert (profile.objectives.at_concurrency, profile.objectives.e2e_p95_ms) == (8, 4000)
     assert profile.model.id == "Qwen/Qwen3-0.6B"
+
+
+def test_the_profile_says_how_many_requests_its_p95_needs(made: Path) -> None:
+    """861 where it is judged (tests/test_sizing.py), and 32 elsewhere."""
+    file = made / "deploy_profiles" / "live" / "qwen3-0-6b.yaml"
+    assert requests_to_judge(load_profile(file)) == 861
+    assert "# At 8 in flight, where the objectives are judged, 861 go out" in file.read_text()
+    assert "requests_per_level: 32}" in file.read_text()
 
 
 def test_the_first_test_of_the_repository_passes(made: Path) -> None:
@@ -245,7 +252,6 @@ def test_a_repository_that_installs_from_its_own_wheel_keeps_it(
 def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not as the 50,000 lines of what is no text."""
     folder = copy_of(made, tmp_path)
-    (folder / "wheels").mkdir()
     _older(folder, "wheels/loadproof-0.0.9-py3-none-any.whl", "PK\0an older wheel")
     assert run(["init", str(folder), "--upgrade"]) == 1
     name = "wheels/loadproof-0.0.9-py3-none-any.whl"
@@ -255,28 +261,75 @@ def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest
 def test_a_newer_wheel_takes_the_place_of_the_older(made: Path, tmp_path: Path) -> None:
     """Both would be installed from; one that the team put there itself stays."""
     folder = copy_of(made, tmp_path)
-    (folder / "wheels").mkdir()
     _older(folder, "wheels/loadproof-0.0.9-py3-none-any.whl", "PK\0an older wheel")
     (folder / "wheels/own-1.0-py3-none-any.whl").write_bytes(b"PK\0of the team")
     assert run(["init", str(folder), "--upgrade", "--write"]) == 0
-    assert [one.name for one in (folder / "wheels").iterdir()] == ["own-1.0-py3-none-any.whl"]
+    names = {one.name for one in (folder / "wheels").iterdir()}
+    assert names == {"own-1.0-py3-none-any.whl", "loadproof-0.1.0-py3-none-any.whl"}
     assert run(["init", str(folder), "--upgrade"]) == 0
 
 
-def test_from_an_index_or_a_checkout_no_wheel_comes_along() -> None:
+def test_from_a_checkout_its_wheel_comes_along(made: Path) -> None:
+    """It holds the package, and what a team owns as data; an upgrade has nothing to change."""
+    (wheel,) = (made / "wheels").iterdir()
+    assert (made / "requirements.txt").read_text().startswith("--find-links wheels\n")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"loadproof/cli/main.py", "loadproof/scaffold_files/app.py"} <= set(names)
+    assert run(["init", str(made), "--upgrade"]) == 0
+
+
+def test_from_an_index_no_wheel_comes_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "checkout", lambda: None)
     files = repository.files_of(repository.Place("0.1.0"))
     assert b"--find-links" not in files["requirements.txt"] and not any(name.startswith("wheels") for name in files)
 
 
-def test_no_word_is_cut_at_a_terminals_edge() -> None:
-    """In a pipe each line stays one."""
-    said = "  predicted at 20 in flight, mean: first token 426 ms, a token 26.9 ms, answer 7,293 ms (6,117 to 8,696)"
-    for is_terminal in (True, False):
-        shown = Terminal(file=io.StringIO(), width=80, force_terminal=is_terminal, highlight=False, color_system=None)
-        _show([said.strip()], shown)
-        assert isinstance(shown.file, io.StringIO)
-        lines = [line.rstrip() for line in shown.file.getvalue().splitlines()]
-        assert lines == ([said[:78], f"  {said[79:]}"] if is_terminal else [said])
+def test_whatever_is_wrong_with_the_options_is_said_at_once_by_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No file is named that was never written; what a default in a wrong option's place would lead to is not said."""
+    (tmp_path / "file").touch()
+    wrong = ("--environment", "../x", "--account", "", "--lengths", "5,a", "--traffic", "x", "--region", "mars-1")
+    assert run(["init", str(tmp_path / "file" / "here"), "--defaults", "--model", "", *wrong, "--p95", "1"]) == 2
+    said = capsys.readouterr().err
+    assert [line.removeprefix("loadproof: ").split(":")[0] for line in said.splitlines()] == [
+        "DIR", "--model", "--traffic", "--region", "--lengths", "--environment", "--account",
+    ]  # fmt: skip
+    assert f"{tmp_path / 'file'} is a file" in said and "yaml" not in said
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--p95", "1", "--p95: objectives.e2e_p95_ms: 1 ms is less than any endpoint takes"),
+        ("--traffic", "1000000", "--traffic: benchmark.requests_per_level: "),
+        ("--lengths", "500000,10", "--lengths: workload.output_tokens: "),
+        ("--region", "us-gov-west-1", "--region: container: the catalog has no vllm "),
+        ("--account", "", "--account: expected twelve digits in quotes, found ``; write it like 123456789012"),
+    ],
+)
+def test_what_a_check_says_is_said_of_the_option(
+    option: str, value: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing is written."""
+    assert run(["init", str(tmp_path / "new"), "--defaults", option, value]) == 2
+    assert capsys.readouterr().err.startswith(f"loadproof: {said}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_a_publisher_who_is_not_listed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be weights published again, and a slip."""
+    assert run(["init", str(tmp_path / "new"), "--defaults", "--model", "meta-lama/Llama-3.1-8B-Instruct"]) == 0
+    assert "taken for meta-llama/Llama-3.1-8B, published again by meta-lama" in capsys.readouterr().out
+
+
+def test_no_folder_is_not_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unset variable in quotes."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "", "--defaults"]) == 2
+    assert "'DIR': expected a path, found none" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
 
 
 def test_no_traffic_is_no_number() -> None:

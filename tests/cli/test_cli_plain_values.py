@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from typer._coercion import build_runtime_param, resolve_type_descriptor
 from typer.models import OptionInfo
 
+from loadproof.cli.main import run as loadproof
 from loadproof.cli.plain_values import plain_value
 
 KINDS: list[tuple[Any, OptionInfo]] = [
@@ -72,3 +73,21 @@ def test_usual_values_need_no_typer(value: str, annotation: Any, found: object) 
 def test_what_is_wrong_or_unusual_is_for_typer(value: str, annotation: Any, info: OptionInfo) -> None:
     """Its own words say what is wrong."""
     assert plain_value(value, annotation, info) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "r", "--format", "xml"], "'--format': 'xml' is not one of 'text', 'json'."),
+        (["schema", "foo"], "'kind': 'foo' is not one of 'profile', 'environment', 'run', 'live'."),
+        (["init", "x", "--p95", "abc"], "'--p95': expected a valid integer, found 'abc'"),
+        (["init", "x", "--p95", "0"], "'--p95': expected a number greater than or equal to 1, found '0'"),
+        (["report", ""], "'run': expected a path, found none; `.` is the folder you are in"),
+    ],
+)
+def test_what_is_wrong_is_said_in_our_words(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was found is named, and no `Value error`."""
+    assert loadproof(arguments) == 2
+    assert capsys.readouterr().err.endswith(f"Error: Invalid value for {said}\n")

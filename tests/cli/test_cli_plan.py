@@ -14,6 +14,7 @@ from loadproof.advice.alternatives import Alternatives
 from loadproof.advice.comparison import find_alternatives
 from loadproof.capacity import Plan, make_plan
 from loadproof.cli.main import run
+from loadproof.cli.main import run as loadproof
 from loadproof.cli.plan import text as plan_text
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
@@ -69,6 +70,14 @@ def test_no_word_of_a_note_is_cut_in_80_columns() -> None:
     lines = printed("prod/llama-3-1-8b.yaml", width=80).splitlines()
     notes = [line for line in lines if line.startswith("Note")]
     assert notes and all(len(line.rstrip()) <= 80 for line in notes)
+
+
+def test_a_pipe_is_as_wide_as_columns_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And 120 columns where nothing says so."""
+    for columns, widest in (("80", 80), ("100", 100), ("", 120)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert loadproof(["plan", "local-vllm/tiny-llama"]) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) in range(widest - 20, widest + 1)
 
 
 def test_every_column_has_a_heading() -> None:

@@ -56,6 +56,7 @@ def _conditions(plan: RunPlan) -> dict[str, object]:
         "local cloud": target.local_cloud,
         "profile": profile.sha256[:12] if profile else None,
         "USD per hour": plan.spec.usd_per_hour,
+        "price": plan.spec.price,
         "seed": plan.spec.workload.seed,
         **plan.conditions,
     }

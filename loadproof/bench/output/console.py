@@ -13,7 +13,7 @@ from rich.text import Text
 
 from loadproof.bench.measure.scaling import scaling_lines
 from loadproof.bench.output.words import answer_length, client_shares
-from loadproof.terminal import Terminal, labelled
+from loadproof.terminal import Columns, Terminal, folded, labelled, wanted_width
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level, Summary
@@ -32,24 +32,30 @@ VERDICT_STYLES = {
 
 
 def print_result(result: RunResult, console: Console) -> None:
-    """The table of levels, the knee, the objectives, the verdict and where the report is."""
+    """The verdict and the brief; the table of levels, the knee and the objectives; where the report is."""
     from loadproof.bench.report.brief import brief_of  # noqa: PLC0415  judging's numpy, which no sender needs
 
     summary = result.summary
-    wide = console if console.is_terminal else Terminal(file=console.file, width=PLAIN_WIDTH, highlight=False)
-    say = partial(wide.print, markup=False, soft_wrap=True)
+    asked = wanted_width(console)
+    wide = console if asked is not None else Terminal(file=console.file, width=PLAIN_WIDTH, highlight=False)
+
+    def say(line: str | Text) -> None:
+        wide.print(folded(line if isinstance(line, Text) else Text(line), asked), soft_wrap=True)
+
+    say(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]))
+    for reason in summary.verdict.reasons:
+        say(f"  {reason}")
+    wide.print(labelled(brief_of(summary).rows[1:]))
     for table in _levels_tables(summary.levels, wide):
         wide.print(table)
     _print_notes(summary, say)
     if summary.objectives:
         wide.print(_objectives_table(summary.objectives, summary.place, shares=wide.width >= SHARES_FROM_WIDTH))
-    wide.print(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]), soft_wrap=True)
-    for reason in summary.verdict.reasons:
-        say(f"  {reason}")
-    wide.print(labelled(brief_of(summary).rows[1:]))
+    # Commands and addresses to copy: never broken.
+    print_line = partial(wide.print, markup=False, soft_wrap=True)
     if summary.conditions.interrupted:
-        say(f"Go on with: loadproof bench --resume {result.folder}")
-    say(f"Report: {result.report}" if result.report else f"No report: {result.report_problem}")
+        print_line(f"Go on with: loadproof bench --resume {result.folder}")
+    print_line(f"Report: {result.report}" if result.report else f"No report: {result.report_problem}")
 
 
 def _print_notes(summary: Summary, say: Callable[[str | Text], None]) -> None:
@@ -110,25 +116,37 @@ _COUNTS = ("requests", "errors")
 _RATES = ("requests\n/s", "output\ntokens/s", "USD / M\noutput\ntokens", "valid")
 
 
-def _levels_tables(levels: Sequence[Level], console: Console) -> list[Table]:
+def _levels_tables(levels: Sequence[Level], console: Console) -> list[Table | Columns]:
     """One table of everything where it fits, else one of latencies and one of throughput."""
-    latency_names = tuple(name for name, *_ in _LATENCIES)
-    whole = _table("Measured (latencies in ms)", (*_COUNTS, *latency_names, *_RATES))
-    latency = _table("Measured latency (ms)", latency_names)
-    throughput = _table("Measured throughput", (*_COUNTS, *_RATES))
-    for level in levels:
-        whole.add_row(_load(level), *_counts(level), *_latencies(level), *_rates(level))
-        latency.add_row(_load(level), *_latencies(level))
-        throughput.add_row(_load(level), *_counts(level), *_rates(level))
-    unlimited = console.options.update(max_width=1000)
-    return [whole] if console.measure(whole, options=unlimited).maximum <= console.width else [latency, throughput]
+    names = [name for name, *_ in _LATENCIES]
+    alone = [f"{metric.removesuffix('_ms').upper()} {statistic}" for _, metric, statistic in _LATENCIES]
+    parts = [(_load(level), _counts(level), _latencies(level), _rates(level)) for level in levels]
+    whole = [(load, *counts, *latencies, *rates) for load, counts, latencies, rates in parts]
+    if table := _table("Measured (latencies in ms)", (*_COUNTS, *names, *_RATES), whole, console):
+        return [table]
+    latency = [(load, *latencies) for load, _, latencies, _ in parts]
+    throughput = [(load, *counts, *rates) for load, counts, _, rates in parts]
+    return [
+        _table("Measured latency (ms)", names, latency, console) or _columns("Measured latency (ms)", alone, latency),
+        _table("Measured throughput", (*_COUNTS, *_RATES), throughput, console)
+        or _columns("Measured throughput", [" ".join(name.split()) for name in (*_COUNTS, *_RATES)], throughput),
+    ]
 
 
-def _table(title: str, names: tuple[str, ...]) -> Table:
+def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> Table | None:
+    """None where the console is too narrow for it."""
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in ("load", *names):
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    return table
+    for row in rows:
+        table.add_row(*row)
+    unlimited = console.options.update(max_width=1000)
+    return table if console.measure(table, options=unlimited).maximum <= console.width else None
+
+
+def _columns(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Columns:
+    head, right = [Text(name) for name in ("load", *names)], range(len(names) + 1)
+    return Columns(head, [[*map(Text, row)] for row in rows], box=box.SIMPLE_HEAD, title=title, right=right)
 
 
 def _load(level: Level) -> str:
@@ -163,29 +181,28 @@ def _rates(level: Level) -> tuple[str, ...]:
     )
 
 
-def _objectives_table(objectives: Sequence[Judgement], where: str, *, shares: bool) -> Table:
+def _objectives_table(objectives: Sequence[Judgement], where: str, *, shares: bool) -> Columns:
     """`shares`: with a column of what the client may have added."""
-    title = f"Objectives at {where}"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     of_client = ["client's share"] if shares else []
-    for name in ("objective", "observed", *of_client, "bound", "95% interval", "margin", "verdict"):
-        table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
+    names = ("objective", "observed", *of_client, "bound", "95% interval", "margin", "verdict")
+    rows = []
     for row in objectives:
         # A share is a small number.
         decimals = 4 if row.name == "error_rate_max" else 1
         interval = "–"
         if row.low is not None or row.high is not None:
             interval = f"{figure(row.low, decimals)} … {figure(row.high, decimals)}"
-        table.add_row(
+        cells = (
             row.label,
             figure(row.observed, decimals),
             *[figure(row.client_share, decimals)] * shares,
             f"{row.comparison} {figure(row.bound, decimals)}",
             interval,
             "–" if row.margin is None else f"{row.margin:+.0%}",
-            Text(row.verdict, style=VERDICT_STYLES[row.verdict]),
         )
-    return table
+        rows.append([*map(Text, cells), Text(row.verdict, style=VERDICT_STYLES[row.verdict])])
+    head, right = [Text(name) for name in names], range(1, len(names))
+    return Columns(head, rows, box=box.SIMPLE_HEAD, title=f"Objectives at {where}", right=right)
 
 
 def figure(value: float | None, decimals: int = 1) -> str:

@@ -30,9 +30,14 @@ def _cost(summary: Summary) -> str:
     month = usd_per_month(summary.conditions.usd_per_hour)
     if month is None:
         return "not known: the run has no price of what answered"
-    # Where it was found stands below, among the conditions.
-    priced = (summary.conditions.price or "").partition("; ")[0]
-    return f"{usd(month)} for the instances that bore this load, all month{f'. Price: {priced}' if priced else ''}"
+    return f"{usd(month)} for the instances that bore this load, all month{_prices(summary)}"
+
+
+def _prices(*summaries: Summary) -> str:
+    """Which prices these are, of when, each once; where they were found stands below, among the conditions."""
+    found = dict.fromkeys((summary.conditions.price or "").partition("; ")[0] for summary in summaries)
+    named = "; ".join(filter(None, found))
+    return f". Price: {named}" if named else ""
 
 
 def _sure(summary: Summary) -> str:
@@ -71,12 +76,16 @@ def _next(summary: Summary) -> str:
 def brief_of_runs(runs: Sequence[tuple[str, Summary]], changes: Sequence[Comparison]) -> Brief:
     """Of several runs, by the names they go by; `changes` are what could be told from chance."""
     priced = [(name, usd_per_month(summary.conditions.usd_per_hour)) for name, summary in runs]
-    known = [f"{usd(month)} {name}" for name, month in priced if month is not None]
+    known = "; ".join(f"{usd(month)} {name}" for name, month in priced if month is not None)
     counts = Counter(one.outcome for one in changes)
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return Brief(
         promise="; ".join(f"{name}: {summary.verdict.outcome}" for name, summary in runs),
-        cost="; ".join(known) or "not known: no run has a price of what answered",
+        cost=(
+            f"{known}{_prices(*(summary for _, summary in runs))}"
+            if known
+            else "not known: no run has a price of what answered"
+        ),
         sure=f"against {runs[0][0]}, with intervals of 95 %: {told}" if told else "nothing tells these from chance",
         next=_choice(
             [

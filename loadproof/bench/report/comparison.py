@@ -142,6 +142,7 @@ def _facts(summary: Summary) -> dict[str, object]:
         "input tokens": summary.workload.input_tokens,
         "output tokens": summary.workload.output_tokens,
         "USD per hour": conditions.usd_per_hour,
+        "price": conditions.price,
         "knee": f"{summary.knee_concurrency} in flight" if summary.knee_concurrency else None,
         "loadproof": summary.loadproof_version,
         "client": conditions.platform,

@@ -152,6 +152,8 @@ def _result(
             view.note(f"{len(hosts)} hosts sent this run; what is missing of it goes out from this machine alone")
         return resume_benchmark(resume, view.tell, spec, observe=True)
     assert spec is not None
+    if spec.enlarged:
+        view.note(spec.enlarged)
     for load in spec.fixed_loads:
         if load.never_full:
             view.note(load.never_full)

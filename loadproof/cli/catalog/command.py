@@ -14,6 +14,7 @@ from loadproof.cli.catalog.rows import KINDS
 from loadproof.cli.catalog.text import page, table
 from loadproof.cli.options import TextOrJson
 from loadproof.errors import ExitCode
+from loadproof.terminal import Terminal, wanted_width
 
 app = typer.Typer(
     help="Accelerators, instances, models and container images.",
@@ -39,7 +40,8 @@ def list_rows(
     if format == "json":
         _print_json({"schema_version": 1, **rows})
     else:
-        print("\n\n".join(table(name, rows[name]) for name in kinds))
+        width = wanted_width(Terminal())
+        print("\n\n".join(table(name, rows[name], width) for name in kinds))
     return ExitCode.OK
 
 

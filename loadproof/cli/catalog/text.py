@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from rich.text import Text
+
 from loadproof.cli.catalog.rows import Document
+from loadproof.terminal import folded
 
 MARK: Final = "unverified"
 NOTHING: Final = "-"
@@ -52,8 +55,9 @@ COLUMNS: Final = {
 }
 
 
-def table(kind: str, rows: Sequence[Document]) -> str:
-    """The rows of one kind, aligned; the last columns say what is unverified or derived, and where a row is from."""
+def table(kind: str, rows: Sequence[Document], width: int | None = None) -> str:
+    """The rows of one kind, aligned; the last columns say what is unverified or derived, and where a row is from. Where
+    they are wider than `width`, each row is its name, and the rest in sentences below it."""
     heads = [head for head, _ in COLUMNS[kind]]
     lines = [[*heads, "note", "date", "source"]]
     for row in rows:
@@ -62,6 +66,9 @@ def table(kind: str, rows: Sequence[Document]) -> str:
     # Numbers to the right: a column is one where every cell below its heading is.
     right = [all(_number(line[at]) for line in lines[1:]) for at in range(len(lines[0]))]
     widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    if width is not None and sum(widths) + 2 * (len(widths) - 1) > width:
+        whole = ([*line[:-1], row["source"]] for line, row in zip(lines[1:], rows, strict=True))
+        return "\n".join(_record(lines[0], line, width) for line in whole)
     return "\n".join(
         "  ".join(
             cell.rjust(width) if aligned else cell.ljust(width)
@@ -69,6 +76,11 @@ def table(kind: str, rows: Sequence[Document]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def _record(heads: Sequence[str], cells: Sequence[str], width: int) -> str:
+    said = "; ".join(f"{head}: {cell}" for head, cell in zip(heads[1:], cells[1:], strict=True) if cell != NOTHING)
+    return f"{cells[0]}\n{folded(Text(f'  {said}'), width).plain}"
 
 
 def marks(row: Document) -> list[str]:

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from loadproof.bench.compare.regression import Change, Comparison
 from loadproof.bench.measure.bootstrap import RESAMPLES
 from loadproof.bench.measure.statistics import CONFIDENCE
 from loadproof.bench.output.markdown import comparison_markdown, size_of_change
 from loadproof.bench.report.wording import number
-from loadproof.cli.printing import print_json, say, tables_on
+from loadproof.cli.printing import print_json, say_folded, tables_on
+from loadproof.terminal import Columns
 
 _QUIET_S = 2.0
 
@@ -49,16 +50,12 @@ def print_comparison(comparison: Comparison, places: Sequence[str], format: str)
 def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
     console = tables_on(150)
     console.print(f"{comparison.outcome}: {comparison.after} against {comparison.before}", markup=False, style="bold")
-    say(f"  {comparison.reason}", console=console)
+    say_folded(f"  {comparison.reason}", console=console)
+    head = [Text(name) for name in ("figure", "before", "after", "change", "95% interval", "outcome")]
     for place in dict.fromkeys(change.place for change in comparison.changes):
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"At {place}", title_justify="left")
-        for name in ("figure", "before", "after", "change", "95% interval", "outcome"):
-            table.add_column(name, justify="left" if name in ("figure", "outcome") else "right")
-        for change in comparison.changes:
-            if change.place == place:
-                table.add_row(*_cells(change))
-        console.print(table)
-    say(
+        rows = [[Text(cell) for cell in _cells(change)] for change in comparison.changes if change.place == place]
+        console.print(Columns(head, rows, box=box.SIMPLE_HEAD, title=f"At {place}", right=range(1, len(head) - 1)))
+    say_folded(
         "* decides; the others are shown beside it",
         *(f"differs: {name}: {before} → {after}" for name, before, after in comparison.differences),
         f"{comparison.method} {_method()}",
@@ -70,7 +67,7 @@ def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
 def _cells(change: Change) -> tuple[str, ...]:
     ends = " to ".join(size_of_change(change.name, end) for end in (change.low, change.high))
     return (
-        f"{'*' if change.decides else ' '} {change.name}",
+        f"{change.name}{'*' * change.decides}",
         number(change.before),
         number(change.after),
         size_of_change(change.name, change.change),

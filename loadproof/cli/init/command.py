@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from rich.padding import Padding
-from rich.text import Text
 
-from loadproof.cli.init.first_profile import Answers, first_profile, reasons
-from loadproof.cli.init.interview import Given, asked
-from loadproof.errors import ExitCode, InputError, Problem, ProfileError
+from loadproof import catalog
+from loadproof.cli.init.first_profile import Answers, begun, chosen_for, reasons
+from loadproof.cli.init.interview import Given, asked, wrong
+from loadproof.cli.printing import say_folded
+from loadproof.errors import ExitCode, InputError, Problem
 from loadproof.profiles import check_file, load_profile
+from loadproof.profiles.names import ENVIRONMENT_NAME_FORM, is_environment_name
 from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write_new
 from loadproof.scaffold.repository import WHEELS, CiKit, Place, files_of, readme
 from loadproof.sides.git import hosted_at
@@ -65,48 +66,69 @@ def init(
         raise InputError(f"{'--write' if write else '--settled'} goes with --upgrade; add it, or leave it out")
     if upgrade:
         return _upgrade(folder, place, settled or [], write=write)
-    wanted = asked(Given(model, p95, traffic, budget, region), defaults=defaults)
+    given = Given(model, p95, traffic, budget, region)
+    tokens = _tokens(lengths)
+    found = [*_no_place(folder), *wrong(given, defaults=defaults), *_not_so(lengths, environment)]
+    # What is wrong is stood in for by a default, so that the rest is looked at in the same pass.
+    options = {option for option, _ in found}
+    given = Given(
+        None if "--model" in options else model,
+        p95,
+        None if "--traffic" in options else traffic,
+        budget,
+        None if "--region" in options else region,
+    )
+    wanted = asked(given, defaults=defaults or bool(found))
     runbook = hosted_at(folder, "docs/runbook.md") if folder.is_dir() else None
-    return _init(folder, place, Answers(wanted, *_tokens(lengths), environment, account, runbook, accept_eula))
+    here = "dev" if "--environment" in options else environment
+    return _init(folder, place, Answers(wanted, *(tokens or (512, 256)), here, account, runbook, accept_eula), found)
 
 
-def _tokens(lengths: str) -> tuple[int, int]:
+def _no_place(folder: Path) -> Iterator[tuple[str, str]]:
+    """Why no repository can be written there."""
+    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not there.is_dir():
+        yield "DIR", f"DIR: {there} is a file; name an empty folder, or one to be made"
+    elif not os.access(there, os.W_OK):
+        yield "DIR", f"DIR: {there} may not be written; name another place"
+    if "deploy_profiles" in folder.absolute().parts:
+        yield "DIR", f"DIR: found {folder}, which lies among a repository's profiles; name a folder of its own"
+
+
+def _not_so(lengths: str, environment: str) -> Iterator[tuple[str, str]]:
+    if _tokens(lengths) is None:
+        yield "--lengths", f"--lengths: expected two numbers of tokens (512,256), found `{lengths}`"
+    if not is_environment_name(environment):
+        yield "--environment", f"--environment: expected {ENVIRONMENT_NAME_FORM}, found `{environment}`"
+
+
+def _tokens(lengths: str) -> tuple[int, int] | None:
     parts = lengths.split(",")
-    if len(parts) != 2 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
-        raise InputError(f"--lengths: expected two numbers of tokens (512,256), found `{lengths}`")
+    if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        return None
     return int(parts[0]), int(parts[1])
 
 
-def _init(folder: Path, place: Place, answers: Answers) -> int:
+def _init(folder: Path, place: Place, answers: Answers, found: list[tuple[str, str]]) -> int:
+    """`found`: what is known to be wrong with the options, (option, words)."""
     home = Path("deploy_profiles", answers.environment)
     profile = home / f"{answers.name}.yaml"
-    if "deploy_profiles" in folder.absolute().parts:
-        raise InputError(f"DIR: found {folder}, which lies among a repository's profiles; name a folder of its own")
     with TemporaryDirectory() as there, Terminal(stderr=True).status("comparing machines, degrees and copies"):
         staged = Path(there) / home
         staged.mkdir(parents=True)
-        try:
-            file, chosen = first_profile(answers, staged)
-            said = [*reasons(chosen, answers.wanted), *_checked(staged), *_outlook(file)]
-        except ProfileError as error:
-            raise ProfileError(_placed(problem, there) for problem in error.problems) from None
+        file, problems = begun(answers, staged)
+        found += _by_option(problems, {option for option, _ in found})
+        if found:
+            raise InputError("\n".join(words for _, words in found))
+        chosen = chosen_for(file, answers.wanted)
+        said = [*reasons(chosen, answers.wanted), *_checked(staged), *_outlook(file)]
         once = {(home / one.name).as_posix(): one.read_bytes() for one in staged.iterdir()}
     once["README.md"] = readme(answers.environment, profile.as_posix()).encode()
     files = files_of(place)
     kept = write_new(folder, place, files, once)
     print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.wanted.model}:")
-    if kept:
-        said.append(f"left as they are: {', '.join(kept)}")
-    if not any(name.startswith(f"{WHEELS}/") for name in files):
-        said.append(
-            f"requirements.txt asks an index for loadproof=={place.version}; where yours has none, a checkout makes "
-            f"one: there uv build --wheel --out-dir {WHEELS} CHECKOUT, then loadproof init --upgrade --write ."
-        )
-    if answers.runbook_url is None:
-        said.append(
-            f"alarms name docs/runbook.md: write its address into {home / 'environment.yaml'}, so that they link it"
-        )
-    _show(said, Terminal(highlight=False))
+    said += _notes(place, files, kept, answers, profile)
+    say_folded(*(f"  {line}" for line in said))
     print("\nNext, there:")
     for command in ("make setup && source .venv/bin/activate", f"npx cdk synth --quiet -c env={answers.environment}"):
         print(f"  {command}")
@@ -114,13 +136,61 @@ def _init(folder: Path, place: Place, answers: Answers) -> int:
     return ExitCode.OK if chosen.as_wanted else ExitCode.MISSED
 
 
-def _show(said: Iterable[str], terminal: Terminal) -> None:
-    """Indented; no word is cut at a terminal's edge, and a pipe has each line as it is."""
-    for line in said:
-        if terminal.is_terminal:
-            terminal.print(Padding(Text(line), (0, 0, 0, 2)))
-        else:
-            terminal.print(Text(f"  {line}"), soft_wrap=True)
+def _notes(place: Place, files: Mapping[str, bytes], kept: list[str], answers: Answers, profile: Path) -> Iterator[str]:
+    """What is left to look at."""
+    if (listed := catalog.published_elsewhere(answers.wanted.model)) is not None:
+        publisher = answers.wanted.model.partition("/")[0]
+        yield (
+            f"`{answers.wanted.model}` is not listed: it is taken for {listed}, published again by {publisher}; where "
+            f"that is a slip, mend model.id in {profile}"
+        )
+    if kept:
+        yield f"left as they are: {', '.join(kept)}"
+    wheel = next((name for name in files if name.startswith(f"{WHEELS}/")), None)
+    yield (
+        f"requirements.txt takes loadproof=={place.version} from {wheel}: keep that in version control"
+        if wheel
+        else f"requirements.txt asks an index for loadproof=={place.version}; where yours has none, run a checkout's "
+        "loadproof there: init --upgrade --write . brings a wheel along"
+    )
+    if answers.runbook_url is None:
+        yield (
+            f"alarms name docs/runbook.md: write its address into {profile.parent / 'environment.yaml'}, so that they "
+            "link it"
+        )
+
+
+_OPTIONS = {  # the beginning of a field's path -> the option that it is written from
+    "account": "--account",
+    "region": "--region",
+    "objectives.e2e_p95_ms": "--p95",
+    "objectives": "--traffic",
+    "benchmark": "--traffic",
+    "workload": "--lengths",
+    "container.settings": "--lengths",
+    "container": "--region",  # no image there
+    "endpoint": "--region",  # no machine there
+    "model.source": "--account",  # the bucket is named after it
+    "model": "--model",
+    "name": "--model",
+}
+
+
+# What is said of a default in a wrong option's place is said of another endpoint.
+_STOOD_IN_FOR = {"--model": {"--p95", "--traffic", "--lengths", "--region"}, "--lengths": {"--p95"}}
+
+
+def _by_option(problems: Iterable[Problem], known: set[str]) -> Iterator[tuple[str, str]]:
+    """Problems of files that are not written, by what was typed; of options in `known` enough is said."""
+    passed_over = known.union(*(_STOOD_IN_FOR.get(option, ()) for option in known))
+    for problem in problems:
+        option = next((one for start, one in _OPTIONS.items() if problem.path.startswith(start)), "")
+        if option not in passed_over:
+            own = option == f"--{problem.path}"
+            place = "" if own else f"{problem.path}: "
+            yield option, f"{option or 'the first profile'}: {place}{problem.message}; {problem.mend} ({problem.code})"
+            if own:  # the option's own form: whatever else it leads to follows from that
+                passed_over.add(option)
 
 
 def _placed(problem: Problem, there: str) -> Problem:

@@ -12,8 +12,9 @@ from loadproof import catalog
 from loadproof.advice.alternatives import DEFAULT_GOAL, Alternative
 from loadproof.advice.comparison import Constraints, settle
 from loadproof.cli.plan import write as plan_write
-from loadproof.errors import InputError
+from loadproof.errors import InputError, Problem
 from loadproof.profiles import check_file, load_environment, load_profile
+from loadproof.sizing import requests_for
 
 # Where the search begins, (machine, accelerators a copy): the first that `loadproof check` takes; what it ends
 # with is the planner's.
@@ -86,32 +87,38 @@ def environment_text(answers: Answers) -> str:
     )
 
 
-def first_profile(answers: Answers, folder: Path) -> tuple[Path, Chosen]:
-    """Write the environment and the profile into `folder`: machine, copies and settings as the planner chose them.
-
-    Raises InputError for a model that the catalog lacks, ProfileError with what `loadproof check` would say.
-    """
+def begun(answers: Answers, folder: Path) -> tuple[Path, list[Problem]]:
+    """Write the environment and the profile into `folder`, on the first machine that it takes; what `loadproof check`
+    says against both."""
     place = folder / "environment.yaml"
     place.write_text(environment_text(answers), encoding="utf-8")
-    environment = load_environment(folder)
+    problems = _errors(place)
     file = folder / f"{answers.name}.yaml"
-    hosting = "plain_variant" if answers.wanted.region in catalog.regions_without("inference_components") else ""
     for machine, degree in _STARTS:
-        file.write_text(_profile_text(answers, machine, degree, hosting), encoding="utf-8")
+        file.write_text(_profile_text(answers, machine, degree), encoding="utf-8")
         if check_file(file).profile is not None:
-            break
-    else:  # what stands in the way of the smallest stands in the way of all
-        file.write_text(_profile_text(answers, *_STARTS[0], hosting), encoding="utf-8")
-    profile = load_profile(file)
-    settled = settle(profile, DEFAULT_GOAL, Constraints((), answers.wanted.usd_per_hour_max), environment)
+            return file, problems
+    # What stands in the way of the smallest stands in the way of all.
+    file.write_text(_profile_text(answers, *_STARTS[0]), encoding="utf-8")
+    return file, problems + _errors(file)
+
+
+def _errors(file: Path) -> list[Problem]:
+    return [problem for problem in check_file(file).problems if problem.severity == "error"]
+
+
+def chosen_for(file: Path, wanted: Wanted) -> Chosen:
+    """Write machine, copies and settings into the profile as the planner chooses them."""
+    profile, environment = load_profile(file), load_environment(file.parent)
+    settled = settle(profile, DEFAULT_GOAL, Constraints((), wanted.usd_per_hour_max), environment)
     over_budget = ""
-    if settled.recommendation.alternative is None and answers.wanted.usd_per_hour_max is not None:
+    if settled.recommendation.alternative is None and wanted.usd_per_hour_max is not None:
         over_budget = settled.recommendation.reason
         settled = settle(profile, DEFAULT_GOAL, Constraints(), environment)
     chosen = settled.recommendation
     if chosen.alternative is not None:
         plan_write.write(plan_write.edit_of(file, profile, settled))
-    return file, Chosen(chosen.alternative, chosen.reason, over_budget)
+    return Chosen(chosen.alternative, chosen.reason, over_budget)
 
 
 def known_model(model_id: str) -> catalog.Architecture:
@@ -127,7 +134,8 @@ def known_model(model_id: str) -> catalog.Architecture:
     return shape
 
 
-def _profile_text(answers: Answers, machine: str, degree: int, hosting: str) -> str:
+def _profile_text(answers: Answers, machine: str, degree: int) -> str:
+    hosting = "plain_variant" if answers.wanted.region in catalog.regions_without("inference_components") else ""
     shape = known_model(answers.wanted.model)
     longest = min(shape.context, 2 * (answers.input_tokens + answers.output_tokens))
     packed = "" if shape.quantization == "none" else f"  quantization: {shape.quantization}\n"
@@ -141,7 +149,13 @@ def _profile_text(answers: Answers, machine: str, degree: int, hosting: str) -> 
     metric = "concurrent_requests_per_model" if hosting else "concurrent_requests_per_copy"
     in_flight = answers.wanted.in_flight
     levels = sorted({1, max(1, in_flight // 2), in_flight})
-    requests = max(32, 3 * in_flight)
+    requests, needed = max(32, 3 * in_flight), requests_for([95], 1) or 0
+    more = (
+        f"# At {in_flight} in flight, where the objectives are judged, {needed:,} go out: as many as settle a p95 that "
+        "holds by 5%\n# in 4 of 5 runs. `requests_at_objectives: N` sends N there.\n"
+        if needed > requests
+        else ""
+    )
     return f"""# yaml-language-server: $schema=../schema.json
 name: {answers.name}
 model:
@@ -156,7 +170,7 @@ container:
     - {{type: target_tracking, metric: {metric}, target: auto}}
 objectives: {{at_concurrency: {in_flight}, e2e_p95_ms: {answers.wanted.e2e_p95_ms}, error_rate_max: 0.01}}
 workload: {{input_tokens: {answers.input_tokens}, output_tokens: {answers.output_tokens}}}
-benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: {requests}}}
+{more}benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: {requests}}}
 """
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import typer
 
@@ -25,30 +26,49 @@ class Given:
     budget: float | None  # USD an hour
     region: str | None
 
+    @property
+    def missing(self) -> list[str]:
+        """What is needed and was not typed."""
+        needed = {"--model": self.model, "--p95": self.e2e_p95_ms, "--traffic": self.traffic}
+        return [name for name, value in needed.items() if value is None]
+
+
+def wrong(given: Given, *, defaults: bool) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong with it as typed, and how to mend it) of each, before anything is asked."""
+    checks: dict[str, tuple[str | None, Callable[[str], object]]] = {
+        "--model": (given.model, known_model),
+        "--traffic": (given.traffic, lambda found: in_flight_of(found, _P95_MS)),
+        "--region": (given.region, _region),
+    }
+    for option, (value, check) in checks.items():
+        try:
+            if value is not None:
+                check(value)
+        except InputError as error:
+            yield option, str(error)
+    if given.missing and not defaults and not sys.stdin.isatty():
+        yield "", f"nobody to ask here: give {', '.join(given.missing)}, or --defaults"
+
 
 def asked(given: Given, *, defaults: bool) -> Wanted:
-    """As given; the rest as a terminal answers, or by default. With everything needed given, nothing is asked.
-
-    Raises InputError where something is needed and nobody is there to ask.
-    """
-    needed = {"--model": given.model, "--p95": given.e2e_p95_ms, "--traffic": given.traffic}
-    missing = [name for name, value in needed.items() if value is None]
-    if missing and not defaults and not sys.stdin.isatty():
-        raise InputError(f"nobody to ask here: give {', '.join(missing)}, or --defaults")
-    ask = bool(missing) and not defaults
-    model = given.model or (_prompted("Model (Hugging Face id)", _MODEL, known_model) if ask else _MODEL)
-    p95_ms = given.e2e_p95_ms or (
-        int(_prompted("95 in 100 answers whole within (ms)", str(_P95_MS), _milliseconds)) if ask else _P95_MS
-    )
-    question = "Traffic: requests in flight (4) or a second (2/s)"
-    traffic = given.traffic or (
-        _prompted(question, _TRAFFIC, lambda found: in_flight_of(found, p95_ms)) if ask else _TRAFFIC
-    )
-    region = given.region or (_prompted("Region", _REGION, _region) if ask else _REGION)
+    """As given; the rest as a terminal answers, or by default. With everything needed given, nothing is asked."""
+    ask = bool(given.missing) and not defaults
+    model, p95_ms, traffic, region = given.model, given.e2e_p95_ms, given.traffic, given.region
+    if model is None:
+        model = _prompted("Model (Hugging Face id)", _MODEL, known_model) if ask else _MODEL
+    if p95_ms is None:
+        question = "95 in 100 answers whole within (ms)"
+        p95_ms = int(_prompted(question, str(_P95_MS), _milliseconds)) if ask else _P95_MS
+    in_flight = partial(in_flight_of, e2e_p95_ms=p95_ms)
+    if traffic is None:
+        question = "Traffic: requests in flight (4) or a second (2/s)"
+        traffic = _prompted(question, _TRAFFIC, in_flight) if ask else _TRAFFIC
+    if region is None:
+        region = _prompted("Region", _REGION, _region) if ask else _REGION
     budget = given.budget
     if budget is None and ask:
         budget = float(_prompted("USD an hour for one copy, at most (0: no limit)", "0", _usd)) or None
-    return Wanted(model, p95_ms, in_flight_of(traffic, p95_ms), budget, region)
+    return Wanted(model, p95_ms, in_flight(traffic), budget, region)
 
 
 def _prompted(question: str, default: str, check: Callable[[str], object]) -> str:
@@ -77,4 +97,4 @@ def _usd(text: str) -> None:
 
 def _region(text: str) -> None:
     if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", text.strip()):
-        raise InputError(f"expected an AWS region ({_REGION}), found `{text}`")
+        raise InputError(f"--region: expected an AWS region ({_REGION}), found `{text}`")

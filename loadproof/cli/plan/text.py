@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.console import RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -86,11 +87,12 @@ def _memory(memory: MemoryFit, ascii_only: bool) -> Iterator[RenderableType]:
         f", margin {memory.margin_gib:,.1f} GiB an accelerator after the longest request",
     )
     yield Text("           ") + memory_bar(memory, ascii_only=ascii_only)
-    yield (
-        f"           weights {memory.weights_gib:,.1f} + server {memory.reserve_gib + memory.activations_gib:,.1f} + "
+    parts = (
+        f"weights {memory.weights_gib:,.1f} + server {memory.reserve_gib + memory.activations_gib:,.1f} + "
         f"KV cache {max(0.0, memory.kv_cache_gib):,.1f} of {memory.memory_gib:,.1f} GiB; "
         f"KV cache holds {memory.kv_token_capacity:,} tokens"
     )
+    yield Padding(Text(parts), (0, 0, 0, 11), expand=False)
 
 
 def memory_bar(memory: MemoryFit, *, ascii_only: bool = False) -> Text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from loadproof.cli.printing import is_step_summary, no_place, write_file
 from loadproof.errors import InputError
 from loadproof.review.formats import Format, formatted
 from loadproof.review.shapes import Document
-from loadproof.terminal import Terminal
+from loadproof.terminal import Terminal, wanted_width
 
 WIDTH_OF_A_LOG: Final = 120  # columns
 PAGE: Final = Path("review.html")  # what `--format html` writes where it would pour markup onto a terminal
@@ -73,7 +72,7 @@ def _show(document: Document, format: Format) -> None:
     text = formatted(
         document,
         format,
-        width=console.width if console.is_terminal or "COLUMNS" in os.environ else WIDTH_OF_A_LOG,
+        width=wanted_width(console) or WIDTH_OF_A_LOG,
         coloured=wants_colour(sys.stdout),
         ascii_only=console.options.ascii_only,
     )

@@ -77,6 +77,25 @@ def test_what_differs_is_marked(tmp_path: Path) -> None:
     assert found["run"][1] is False and found["protocol"][1] is False
 
 
+def test_costs_stand_beside_their_prices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each price's machine, region, month and source: once where two runs have one price."""
+    folders, month = [], {"a": "2026-07", "b": "2026-07", "c": "2026-09"}
+    for name, seen in month.items():
+        price = f"ml.g5.2xlarge: on demand in us-west-2, seen {seen}; https://prices.example/{seen}"
+        conditions = REAL | {"usd_per_hour": 2.0, "price": price}
+        folders.append(written(tmp_path / name, [level(4, 100, 60)], conditions=conditions))
+    arguments = ["compare", *map(str, folders)]
+    page = tmp_path / "page.html"
+    assert loadproof([*arguments, "--output", str(page)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    prices = " ".join(f"ml.g5.2xlarge: on demand in us-west-2, seen {seen}" for seen in ("2026-07;", "2026-09 How"))
+    assert f"$1,460 c. Price: {prices}" in said and "https://prices.example/2026-09" in said
+    assert "seen 2026-07; https://prices.example/2026-07</bdi>" in page.read_text()
+    assert loadproof([*arguments, "--format", "json"]) == 0
+    last = json.loads(capsys.readouterr().out)["runs"][2]
+    assert last["usd_per_hour"] == 2.0 and last["price"].endswith("seen 2026-09; https://prices.example/2026-09")
+
+
 def test_every_run_is_in_every_picture_by_a_mark_of_its_own(tmp_path: Path) -> None:
     """Three runs: three series in curves, rates and tails; the first six looks differ in mark or dash or both."""
     folders = [write_sample(tmp_path / name, seed=seed, run_id=name) for seed, name in enumerate("abc")]
@@ -110,6 +129,24 @@ def test_the_verb_writes_the_page_and_prints_the_figures(tmp_path: Path, capsys:
     assert loadproof(["compare", str(one), str(other), "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["loads"][0]["figures"][0] == {"name": "TTFT p95", "unit": "ms", "values": [100, 150]}
+
+
+def test_at_80_columns_no_word_is_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three runs with long names do not fit beside each other; a word wider than that stays whole, to be copied."""
+    image = f"1.dkr.ecr.us-east-1.amazonaws.com/{'x' * 80}"
+    folders = []
+    for name in "abc":
+        run_id = f"{name}-{'n' * 30}"
+        folders.append(str(write_sample(tmp_path / run_id, run_id=run_id, deployed={"image": name + image})))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert loadproof(["compare", *folders]) == 0
+    said = capsys.readouterr().out
+    wide = [line for line in said.splitlines() if len(line) > 80]
+    assert wide and all(len(line.split()) == 1 for line in wide)
+    assert f"b{image}" in said and "TTFT p95 (ms)" in said and not re.search("…", said)
+    assert f"{'n' * 30}, predicted: " in said
 
 
 @pytest.mark.parametrize(
