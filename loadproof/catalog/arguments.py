@@ -1,4 +1,4 @@
-"""The command-line arguments and quantizations of the servers, by version, as their own packages list them.
+"""The command-line arguments, quantizations and parsers of the servers, by version, as their own packages list them.
 
 AWS's images of vLLM and SGLang turn each variable with their prefix into an argument (`sagemaker_entrypoint.sh` of
 deep-learning-containers: `true` is the bare flag, `false` is left out), and argparse stops at one it does not know.
@@ -17,13 +17,21 @@ from typing import Final, Literal
 from loadproof.catalog.contracts import software_of
 from loadproof.catalog.readers import container_images, table
 
-Kind = Literal["argument", "quantization"]
+Kind = Literal["argument", "quantization", "tool_call_parser", "reasoning_parser"]
 _PREFIXES: Final = {"vllm": "SM_VLLM_", "sglang": "SM_SGLANG_"}
 # Arguments that are JSON, and what the server says of anything else: vllm/engine/arg_utils.py (parse_type of
 # json.loads), sglang/srt/configs/model_config.py.
 _JSON: Final = {
     "SM_VLLM_HF_OVERRIDES": "argument --hf-overrides: Value {value} cannot be converted to <function loads>.",
     "SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS": "json.decoder.JSONDecodeError: --json-model-override-args {value}",
+}
+
+
+# What turns a parser of tool calls on, without which vLLM never looks at its name; and what brings parsers of its own.
+_VLLM_AUTOMATIC: Final = "ENABLE_AUTO_TOOL_CHOICE"
+_PLUGINS: Final[dict[Kind, str]] = {
+    "tool_call_parser": "TOOL_PARSER_PLUGIN",
+    "reasoning_parser": "REASONING_PARSER_PLUGIN",
 }
 
 
@@ -79,6 +87,24 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
             yield UnknownArgument(variable, says if meant else f"unrecognized arguments: --{name}", nearest)
 
 
+def unknown_parsers(image: str, variables: Mapping[str, str]) -> Iterator[UnknownArgument]:
+    """Parsers of tool calls and of reasoning that the image's server lacks: it stops before it loads a weight."""
+    software = next((one for one in _PREFIXES if _is_of(one, image)), "vllm")  # LMI packs one
+    prefix = _PREFIXES[software] if _is_of(software, image) else "OPTION_"
+    for kind in _PLUGINS:
+        variable = f"{prefix}{kind.upper()}"
+        written, known = variables.get(variable), words_of(image, software, kind)
+        if written is None or not known or written in known or f"{prefix}{_PLUGINS[kind]}" in variables:
+            continue
+        if software == "vllm" and kind == "tool_call_parser" and not _is_on(variables, f"{prefix}{_VLLM_AUTOMATIC}"):
+            continue
+        near = difflib.get_close_matches(written.lower(), known, n=1)
+        said = f"{kind.replace('_', ' ')}: {written} (chose from {{ {','.join(sorted(known))} }})"
+        option = f"error: argument --{kind.replace('_', '-')}"
+        says = f"KeyError: 'invalid {said}'" if software == "vllm" else f"{option}: invalid choice: {said}"
+        yield UnknownArgument(variable, says, near[0] if near else None)
+
+
 def unreadable_json(image: str, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Variables that become an argument of JSON and hold none, each with what the image's server stops with."""
     for software, prefix in _PREFIXES.items():
@@ -91,6 +117,10 @@ def unreadable_json(image: str, variables: Mapping[str, str]) -> Iterator[tuple[
 def _is_of(software: str, image: str) -> bool:
     """AWS's own image of the server."""
     return image.rpartition("/")[2].startswith(f"{software}:")
+
+
+def _is_on(variables: Mapping[str, str], name: str) -> bool:
+    return variables.get(name, "false").lower() == "true"
 
 
 def _is_json(text: str) -> bool:

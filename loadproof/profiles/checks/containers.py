@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog.arguments import unknown_arguments, unreadable_json
+from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
 from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
@@ -142,7 +142,8 @@ def misspelt_variable(placed: Placed) -> Iterator[Found]:
     "LP373",
     "Argument that the server does not know",
     reason="AWS's images of vLLM and SGLang make an argument of every variable with their prefix, and the server stops "
-    "at one that its version does not have (catalog/data/server_arguments.csv, from the servers' own packages).",
+    "at one that its version does not have; so does every vLLM at a parser of tool calls or of reasoning that it "
+    "has not (catalog/data/server_arguments.csv, from the servers' own packages).",
     mend="Correct the name, or delete the variable.",
 )
 def unknown_argument(placed: Placed) -> Iterator[Found]:
@@ -151,6 +152,10 @@ def unknown_argument(placed: Placed) -> Iterator[Found]:
     for unknown in unknown_arguments(image, container.environment):
         nearest = unknown.nearest or ""
         mend = f"write `{fields[nearest]}`" if nearest in fields else f"write {nearest}" if nearest else "delete it"
+        found = f"{image} does not start: {unknown.says}"
+        yield Found(placed.at("container", "environment", unknown.variable), found, mend)
+    for unknown in unknown_parsers(image, container.environment):
+        mend = f"write {unknown.nearest}" if unknown.nearest else "write one of these"
         found = f"{image} does not start: {unknown.says}"
         yield Found(placed.at("container", "environment", unknown.variable), found, mend)
 
