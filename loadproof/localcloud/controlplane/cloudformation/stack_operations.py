@@ -46,7 +46,7 @@ class StackOperations(Registry):
         retained = params.get("RetainResources") or []
         if retained:
             check_retained(stack, retained)
-        users = self._importers(stack)
+        users = self._importers(stack, [output.export for output in stack.outputs if output.export])
         if users:
             raise invalid(f"Export {users[0]} cannot be deleted as it is in use by {users[1]}")
         if stack.template is None:  # only ever reviewed
