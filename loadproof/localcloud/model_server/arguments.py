@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from loadproof.catalog import Architecture, architecture, container_images, instances
-from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json, words_of
+from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json, unreadable_values, words_of
 from loadproof.catalog.contracts import fact
 from loadproof.catalog.formats import torn_blocks
 from loadproof.families import FAMILIES, ContainerFamily, Settings
@@ -53,6 +53,7 @@ def check_arguments(view: ContainerView, place: Place, name: Family) -> None:
         *(unknown.says for unknown in unknown_arguments(view.image, view.environment)),
         *(unknown.says for unknown in unknown_parsers(view.image, view.environment)),
         *(says for _, says in unreadable_json(view.image, view.environment)),
+        *(says for _, says in unreadable_values(view.image, view.environment)),
         *_contradictions(view, name, settings),
         *_words(view, place, name),
         *_adapters(view, settings),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json
+from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json, unreadable_values
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
 from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
@@ -98,7 +98,8 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
     "Variable that its reader does not understand",
     reason="vLLM reads this switch as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
     "none, and takes every core; with more threads than vCPUs they wait for each other at every barrier. What "
-    "overrides a model's config.json is JSON, and the server stops at anything else.",
+    "overrides a model's config.json is JSON, and the server stops at anything else; so does vLLM at a value that an "
+    "argument does not take.",
     mend="Write 0 or 1 for VLLM_USE_V1, a count of at most the instance's vCPUs for OMP_NUM_THREADS, JSON where "
     "config.json is overridden.",
     severity="warning",
@@ -108,6 +109,9 @@ def unreadable_variable(placed: Placed) -> Iterator[Found]:
     for name, says in unreadable_json(image_name(container), container.environment):
         mend = "write JSON: keys and texts in double quotes"
         yield Found(placed.at("container", "environment", name), f"no JSON: {says}", mend, "error")
+    for name, says in unreadable_values(image_name(container), container.environment):
+        found, mend = f"the server does not start: {says}", "write a value that it takes"
+        yield Found(placed.at("container", "environment", name), found, mend, "error")
     for name, value in container.environment.items():
         form, mend = _FORMS.get(name, (None, ""))
         if form is not None and not form.fullmatch(value):

@@ -79,6 +79,10 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
             {"OPTION_ENABLE_AUTO_TOOL_CHOICE": "true", "OPTION_TOOL_CALL_PARSER": "qwen"},
             "invalid tool call parser: qwen",
         ),
+        (VLLM, {"SM_VLLM_LIMIT_MM_PER_PROMPT": "image=2"}, "--limit-mm-per-prompt: Value image=2 cannot be converted"),
+        (VLLM, {"SM_VLLM_MAX_LOGPROBS": "many"}, "argument --max-logprobs: Value many cannot be converted to int"),
+        (VLLM, {"SM_VLLM_RUNNER": "embed"}, "argument --runner: invalid choice: 'embed' (choose from auto, draft"),
+        (VLLM, {"SM_VLLM_SCHEDULING_POLICY": "fifo"}, "invalid choice: 'fifo' (choose from fcfs, priority)"),
         (VLLM, {"SM_VLLM_REASONING_PARSER": "deepseek-r1"}, "invalid reasoning parser: deepseek-r1"),
         (SGLANG, {"SM_SGLANG_TOOL_CALL_PARSER": "llama3_json"}, "argument --tool-call-parser"),
         (SGLANG, {"SM_SGLANG_TOOL_CALL_PARSER": "k2_horizon"}, "argument --tool-call-parser"),  # since 0.5.20
@@ -162,6 +166,8 @@ def test_an_image_older_than_the_chip_does_not_start() -> None:
         {"SM_VLLM_QUANTIZATION": "fp8"},
         {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "64"},
         {"SM_VLLM_DTYPE": "half"},
+        {"SM_VLLM_LIMIT_MM_PER_PROMPT": '{"image": 2}', "SM_VLLM_RUNNER": "generate", "SM_VLLM_MAX_LOGPROBS": "5"},
+        {"SM_VLLM_TOKENIZER_MODE": "one_of_a_plugin", "RUNNER": "mine"},
         {"SM_VLLM_ENABLE_AUTO_TOOL_CHOICE": "true", "SM_VLLM_TOOL_CALL_PARSER": "hermes"},
         {"SM_VLLM_TOOL_CALL_PARSER": "nobody_looks_at_it"},
         {
