@@ -311,6 +311,18 @@ def test_deletion_is_protected_while_told_so(aws: Aws) -> None:
     assert delete(cfn, "guarded")["StackStatus"] == "DELETE_COMPLETE"
 
 
+def test_a_change_set_with_another_type_fails(aws: Aws) -> None:
+    """https://github.com/aws/aws-sam-cli/issues/6786, in AWS's words; `cdk deploy` shows the reason."""
+    cfn = aws("cloudformation")
+    create(cfn, "turning", {"Resources": {"Letters": {"Type": "AWS::SNS::Topic"}}})
+    body = json.dumps({"Resources": {"Letters": {"Type": "AWS::SQS::Queue"}}})
+    cfn.create_change_set(StackName="turning", ChangeSetName="turn", TemplateBody=body)
+    told = cfn.describe_change_set(StackName="turning", ChangeSetName="turn")
+    assert told["Status"] == "FAILED"
+    assert told["StatusReason"].endswith("modifies resource type of the following resources: [Letters]")
+    delete(cfn, "turning")
+
+
 def why_it_went_back(cloudformation: Any, stack: str) -> str:
     """The reason of the newest event with which a stack began to roll back."""
     events = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]

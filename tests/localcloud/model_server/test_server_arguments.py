@@ -87,6 +87,8 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
         (SGLANG, {"SM_SGLANG_TOOL_CALL_PARSER": "llama3_json"}, "argument --tool-call-parser"),
         (SGLANG, {"SM_SGLANG_TOOL_CALL_PARSER": "k2_horizon"}, "argument --tool-call-parser"),  # since 0.5.20
         (SGLANG, {"SM_SGLANG_REASONING_PARSER": "deepseek_r1"}, "argument --reasoning-parser"),
+        (VLLM, {"SM_VLLM_PORT": "8000"}, "did not pass the ping health check"),
+        (VLLM, {"SM_VLLM_HOST": "127.0.0.1"}, "did not pass the ping health check"),
         (LMI29, {"OPTION_ENGINE": "DeepSpeed"}, "Deep learning engine not found"),
         (VLLM, {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "64", "SM_VLLM_MAX_NUM_SEQS": "256"}, "fewer than max_num_seqs 256"),
         (LMI, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
@@ -167,7 +169,7 @@ def test_an_image_older_than_the_chip_does_not_start() -> None:
         {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "64"},
         {"SM_VLLM_DTYPE": "half"},
         {"SM_VLLM_LIMIT_MM_PER_PROMPT": '{"image": 2}', "SM_VLLM_RUNNER": "generate", "SM_VLLM_MAX_LOGPROBS": "5"},
-        {"SM_VLLM_TOKENIZER_MODE": "one_of_a_plugin", "RUNNER": "mine"},
+        {"SM_VLLM_TOKENIZER_MODE": "one_of_a_plugin", "RUNNER": "mine", "SM_VLLM_PORT": "8080"},
         {"SM_VLLM_ENABLE_AUTO_TOOL_CHOICE": "true", "SM_VLLM_TOOL_CALL_PARSER": "hermes"},
         {"SM_VLLM_TOOL_CALL_PARSER": "nobody_looks_at_it"},
         {

@@ -203,10 +203,10 @@ class Deployer:
             stack.tell(old, "UPDATE_FAILED", reason_of(error))
             raise StoppedError(old, f"The following resource(s) failed to update: [{name}]. ") from error
         definition = goal.template.resources[name]
-        if definition["Type"] == old.type_name and new == old.properties and not self._retagged(old, goal):
+        if new == old.properties and not self._retagged(old, goal):
             old.definition = definition
             return
-        if definition["Type"] != old.type_name or needs_replacement(old, new, stack.caller.region):
+        if needs_replacement(old, new, stack.caller.region):
             self._replace(stack, goal, old, new, journal)
         else:
             self._update_in_place(stack, goal, old, new, journal)
