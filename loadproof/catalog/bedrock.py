@@ -31,8 +31,8 @@ class BedrockModel:
     """One foundation model. `title` is its name in quotas; an output token counts `output_burndown` quota tokens.
 
     `payload` names the body that InvokeModel takes; `prefixes` are the cross-region profiles that exist for it, and
-    `on_demand` tells whether it may be invoked without one. `converse_lacks` names the fields of Converse's
-    request that it does not take.
+    `on_demand` tells whether it may be invoked without one. `converse_lacks` names what it does not take
+    of Converse's request: a field (`toolConfig.stream`: in a stream), a choice of tools, the source `s3Location`.
     """
 
     model_id: str

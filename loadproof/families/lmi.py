@@ -155,6 +155,7 @@ def _tied_by(container: LmiContainer) -> str | None:
 
 # Of serving.properties; any other `option.x` is OPTION_X.
 _PROPERTIES: Final = {
+    "engine": "OPTION_ENGINE",
     "option.model_id": "HF_MODEL_ID",
     "option.revision": "HF_REVISION",
     "option.tensor_parallel_degree": "TENSOR_PARALLEL_DEGREE",

@@ -113,8 +113,12 @@ def test_what_is_not_known_refuses_nothing() -> None:
         ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "Qwen/Qwen3-VL-30B-A3B-Instruct", ["qwen3_vl_moe"]),
         ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "ByteDance-Seed/Seed-OSS-36B-Instruct", ["seed_oss"]),
         ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "allenai/Olmo-3-7B-Instruct", ["olmo3"]),
-        # Transformers 4.54 has it, and nobody published whether this TGI is older.
-        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "zai-org/GLM-4.5-Air", []),
+        # Transformers 4.54 has them, and requires a newer huggingface_hub than this TGI's.
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "zai-org/GLM-4.5-Air", ["glm4_moe"]),
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "LGAI-EXAONE/EXAONE-4.0-32B", ["exaone4"]),
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "LiquidAI/LFM2-1.2B", ["lfm2"]),
+        # Since 4.53: nobody published whether this TGI is older.
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "HuggingFaceTB/SmolLM3-3B", []),
         ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6", "Qwen/Qwen3-8B", []),
         ("huggingface-pytorch-inference:2.6.0-transformers4.51.3-gpu", "zai-org/GLM-4.5-Air", ["glm4_moe"]),
         ("huggingface-pytorch-inference:2.6.0-transformers4.57.1-gpu", "zai-org/GLM-4.5-Air", []),

@@ -48,7 +48,8 @@ def test_a_price_says_when_it_was_seen_and_where_its_source_is() -> None:
 
 def test_an_unknown_price_is_not_zero() -> None:
     """Neither `$0` nor silence."""
-    assert brief_of_plan(unpriced()).cost.startswith("not known: the catalog has no on-demand price of ml.g7.2xlarge")
+    said = brief_of_plan(unpriced()).cost
+    assert said.startswith("not known: the catalog has no on-demand price of ml.g7.2xlarge; `loadproof catalog audit`")
 
 
 def test_what_does_not_fit_is_told_what_to_change() -> None:

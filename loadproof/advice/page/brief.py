@@ -29,7 +29,8 @@ def _cost(plan: Plan) -> str:
         usd_per_month, (cost.usd_per_hour_min, cost.usd_per_hour_expected, cost.usd_per_hour_max)
     )
     if fewest is None or most is None:
-        return f"not known: the catalog has no on-demand price of {machine.instance_type}"
+        asked = "`loadproof catalog audit` has the command that asks AWS for it"
+        return f"not known: the catalog has no on-demand price of {machine.instance_type}; {asked}"
     parts = []
     if expected is not None and cost.instances_expected is not None:
         parts.append(f"{usd(expected)} at the expected load ({counted(cost.instances_expected, 'instance')})")

@@ -73,10 +73,10 @@ class BedrockRuntime:
         app.on_cleanup.append(self._close)
 
     async def converse(self, request: web.Request) -> web.StreamResponse:
-        return await self._serve(request, _read_converse(request), stream=False)
+        return await self._serve(request, _read_converse(request, stream=False), stream=False)
 
     async def converse_stream(self, request: web.Request) -> web.StreamResponse:
-        return await self._serve(request, _read_converse(request), stream=True)
+        return await self._serve(request, _read_converse(request, stream=True), stream=True)
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, _read_native(request), stream=False)
@@ -195,8 +195,8 @@ _STREAM_HEADERS = {
 }
 
 
-def _read_converse(request: web.Request) -> Read:
-    return lambda target, body: converse.read(target.model, body, _model_id(request))
+def _read_converse(request: web.Request, *, stream: bool) -> Read:
+    return lambda target, body: converse.read(target.model, body, _model_id(request), stream=stream)
 
 
 def _read_native(request: web.Request) -> Read:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from loadproof.catalog import Architecture, architecture, container_images, instances
-from loadproof.catalog.arguments import unknown_arguments, unreadable_json, words_of
+from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json, unreadable_values, words_of
 from loadproof.catalog.contracts import fact
+from loadproof.catalog.formats import torn_blocks
 from loadproof.families import FAMILIES, ContainerFamily, Settings
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import CannotStartError
@@ -50,7 +51,9 @@ def check_arguments(view: ContainerView, place: Place, name: Family) -> None:
     settings = settings_from_variables(name, view.environment)
     for said in (
         *(unknown.says for unknown in unknown_arguments(view.image, view.environment)),
+        *(unknown.says for unknown in unknown_parsers(view.image, view.environment)),
         *(says for _, says in unreadable_json(view.image, view.environment)),
+        *(says for _, says in unreadable_values(view.image, view.environment)),
         *_contradictions(view, name, settings),
         *_words(view, place, name),
         *_adapters(view, settings),
@@ -66,6 +69,7 @@ def check_shape(view: ContainerView, name: Family, shape: Architecture, model_id
     settings = settings_from_variables(name, view.environment)
     for said in (
         *_split(shape, settings.tensor_parallel_degree or 1),
+        *torn_blocks(name, model_id, shape, settings.tensor_parallel_degree or 1, view.environment),
         *_longest(view, FAMILIES[name], settings, shape),
         *_offline(view, name, model_id),
         *_unquantized(view, name, model_id),

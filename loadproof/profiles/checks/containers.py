@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog.arguments import unknown_arguments, unreadable_json
+from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json, unreadable_values
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
 from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
@@ -98,7 +98,8 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
     "Variable that its reader does not understand",
     reason="vLLM reads this switch as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
     "none, and takes every core; with more threads than vCPUs they wait for each other at every barrier. What "
-    "overrides a model's config.json is JSON, and the server stops at anything else.",
+    "overrides a model's config.json is JSON, and the server stops at anything else; so does vLLM at a value that an "
+    "argument does not take.",
     mend="Write 0 or 1 for VLLM_USE_V1, a count of at most the instance's vCPUs for OMP_NUM_THREADS, JSON where "
     "config.json is overridden.",
     severity="warning",
@@ -108,6 +109,9 @@ def unreadable_variable(placed: Placed) -> Iterator[Found]:
     for name, says in unreadable_json(image_name(container), container.environment):
         mend = "write JSON: keys and texts in double quotes"
         yield Found(placed.at("container", "environment", name), f"no JSON: {says}", mend, "error")
+    for name, says in unreadable_values(image_name(container), container.environment):
+        found, mend = f"the server does not start: {says}", "write a value that it takes"
+        yield Found(placed.at("container", "environment", name), found, mend, "error")
     for name, value in container.environment.items():
         form, mend = _FORMS.get(name, (None, ""))
         if form is not None and not form.fullmatch(value):
@@ -142,7 +146,8 @@ def misspelt_variable(placed: Placed) -> Iterator[Found]:
     "LP373",
     "Argument that the server does not know",
     reason="AWS's images of vLLM and SGLang make an argument of every variable with their prefix, and the server stops "
-    "at one that its version does not have (catalog/data/server_arguments.csv, from the servers' own packages).",
+    "at one that its version does not have; so does every vLLM at a parser of tool calls or of reasoning that it "
+    "has not (catalog/data/server_arguments.csv, from the servers' own packages).",
     mend="Correct the name, or delete the variable.",
 )
 def unknown_argument(placed: Placed) -> Iterator[Found]:
@@ -151,6 +156,10 @@ def unknown_argument(placed: Placed) -> Iterator[Found]:
     for unknown in unknown_arguments(image, container.environment):
         nearest = unknown.nearest or ""
         mend = f"write `{fields[nearest]}`" if nearest in fields else f"write {nearest}" if nearest else "delete it"
+        found = f"{image} does not start: {unknown.says}"
+        yield Found(placed.at("container", "environment", unknown.variable), found, mend)
+    for unknown in unknown_parsers(image, container.environment):
+        mend = f"write {unknown.nearest}" if unknown.nearest else "write one of these"
         found = f"{image} does not start: {unknown.says}"
         yield Found(placed.at("container", "environment", unknown.variable), found, mend)
 

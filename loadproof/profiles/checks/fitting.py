@@ -1,4 +1,4 @@
-"""Does it fit? Weights, heads, copies and reservations against the instances (LP304-LP311, LP316, LP320, LP370)."""
+"""Does it fit? Weights, heads, copies, reservations against instances (LP304-LP311, LP316, LP320, LP370, LP378)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import ceil
 from typing import Final
 
 from loadproof.catalog import Accelerator, Architecture, Instance
+from loadproof.catalog.formats import torn_blocks
 from loadproof.pages.wording import joined
 from loadproof.profiles.checks.facts import (
     GB,
@@ -86,6 +87,25 @@ def degree_fits_kv_heads(placed: Placed) -> Iterator[Found]:
             f"{degree} neither divides the model's {shape.kv_heads} key-value heads nor is a multiple of them",
             f"use {joined(fits, 'or')}",
         )
+
+
+@component_rule(
+    "LP378",
+    "Tensor parallel degree cuts through blocks of FP8 weights",
+    reason="Such a checkpoint has one scale for 128 x 128 weights, and every accelerator must get whole blocks of each "
+    "expert: vLLM and SGLang stop while loading anything else (catalog/formats.py has the sources).",
+    mend="Use a smaller degree, or expert parallelism, which shares experts out whole.",
+)
+def degree_keeps_blocks(placed: Placed) -> Iterator[Found]:
+    model, container = placed.component.model, placed.component.container
+    degree, shape = tensor_parallel_degree(placed.component), architecture_of(placed.component.model)
+    if shape is None:
+        return
+    family = container.family
+    for said in torn_blocks(family, model.id, shape, degree, container.environment):
+        fits = [n for n in (1, 2, 4, 8) if n < degree and not any(torn_blocks(family, model.id, shape, n, {}))]
+        found = f"{degree} cuts through blocks of the model's FP8 weights: {said}"
+        yield Found(_degree_path(placed), found, f"use {joined(fits, 'or')}, or expert parallelism")
 
 
 @component_rule(

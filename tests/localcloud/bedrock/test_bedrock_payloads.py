@@ -107,6 +107,28 @@ def test_a_bad_conversation_is_refused(model: Any, body: dict[str, Any], said: s
     assert said in refused.value.message
 
 
+def test_a_llama_uses_tools_only_where_nothing_streams() -> None:
+    """The same request is answered whole: AWS's limit is one of the stream."""
+    asked = hello(toolConfig=TOOLS)
+    read(LLAMA, asked)
+    with pytest.raises(BedrockError, match="doesn't support tool use in streaming mode"):
+        converse.read(LLAMA, json.dumps(asked).encode(), LLAMA.model_id, stream=True)
+    converse.read(NOVA, json.dumps(asked).encode(), NOVA.model_id, stream=True)
+
+
+def test_a_document_of_more_than_four_and_a_half_mebibytes_is_refused() -> None:
+    """By its bytes, not by their base64."""
+    for size_bytes, refused in ((4_718_592, False), (4_718_593, True)):
+        source = {"bytes": base64.b64encode(b"x" * size_bytes).decode()}
+        content = [{"text": "Read."}, {"document": {"format": "txt", "name": "long", "source": source}}]
+        body = {"messages": [{"role": "user", "content": content}]}
+        if refused:
+            with pytest.raises(BedrockError, match="the document exceeds"):
+                read(NOVA, body)
+        else:
+            read(NOVA, body)
+
+
 USES = [{"toolUse": {"toolUseId": one, "name": "weather", "input": {}}} for one in "ab"]
 RESULTS = [{"toolResult": {"toolUseId": one, "content": [{"text": "dry"}]}} for one in "ab"]
 TOOLS = {"tools": [{"toolSpec": {"name": "weather", "inputSchema": {"json": {"type": "object"}}}}]}

@@ -159,7 +159,8 @@ def test_names_are_taken_once(serving: World) -> None:
 def test_component_needs_a_variant_without_a_model(world: World) -> None:
     """A variant with a ModelName serves that model and nothing else."""
     world.model()
-    world.endpoint({**VARIANT, "ModelName": "model"})
+    plain = {name: value for name, value in VARIANT.items() if name != "ManagedInstanceScaling"}
+    world.endpoint({**plain, "ModelName": "model"})
     world.pass_s(10)
     with pytest.raises(AwsError, match="has a ModelName"):
         world.component()

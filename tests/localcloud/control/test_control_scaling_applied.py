@@ -133,11 +133,12 @@ def test_step_in_its_cooldown_counts_what_it_added(world: World) -> None:
 
 
 def test_largest_of_several_policies_wins(world: World) -> None:
-    """The same load asks one policy for 2 copies and the other for 4."""
-    world.track(target=4.0, name="calm")
+    """The same load asks one policy for 2 copies and the other for 4; AWS takes one policy for each specification."""
+    metric = {"Namespace": "AWS/SageMaker", "MetricName": "ConcurrentRequestsPerCopy", "Statistic": "Average"}
+    calm = {"TargetValue": 4.0, "CustomizedMetricSpecification": {**metric, "Dimensions": DIMENSIONS}}
+    world.policy("calm", "TargetTrackingScaling", calm)
     world.track(target=2.0, name="eager")
-    world.pass_s(60, in_flight=8)
-    world.pass_s(30)
+    world.pass_s(240, in_flight=8)
     assert world.copies() == 4
     assert world.activities()[0]["Cause"].endswith("policy eager")
 

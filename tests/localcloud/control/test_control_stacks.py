@@ -311,6 +311,24 @@ def test_deletion_is_protected_while_told_so(aws: Aws) -> None:
     assert delete(cfn, "guarded")["StackStatus"] == "DELETE_COMPLETE"
 
 
+def test_a_change_set_with_another_type_fails(aws: Aws) -> None:
+    """https://github.com/aws/aws-sam-cli/issues/6786, in AWS's words; `cdk deploy` shows the reason."""
+    cfn = aws("cloudformation")
+    create(cfn, "turning", {"Resources": {"Letters": {"Type": "AWS::SNS::Topic"}}})
+    body = json.dumps({"Resources": {"Letters": {"Type": "AWS::SQS::Queue"}}})
+    cfn.create_change_set(StackName="turning", ChangeSetName="turn", TemplateBody=body)
+    told = cfn.describe_change_set(StackName="turning", ChangeSetName="turn")
+    assert told["Status"] == "FAILED"
+    assert told["StatusReason"].endswith("modifies resource type of the following resources: [Letters]")
+    delete(cfn, "turning")
+
+
+def why_it_went_back(cloudformation: Any, stack: str) -> str:
+    """The reason of the newest event with which a stack began to roll back."""
+    events = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
+    return next(one["ResourceStatusReason"] for one in events if one["ResourceStatus"] == "UPDATE_ROLLBACK_IN_PROGRESS")
+
+
 def test_exports_bind_stacks(aws: Aws) -> None:
     """An imported value arrives; an export in use cannot go."""
     cfn = aws("cloudformation")
@@ -324,8 +342,34 @@ def test_exports_bind_stacks(aws: Aws) -> None:
     assert json.loads(found["RedrivePolicy"])["deadLetterTargetArn"].endswith(":exporting")
     with pytest.raises(ClientError, match="the-queue cannot be deleted as it is in use by importing"):
         cfn.delete_stack(StackName="exporting")
+    ended = update(cfn, "exporting", queue_template("exporting"))
+    assert ended["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "the-queue cannot be deleted as it is in use by importing" in why_it_went_back(cfn, "exporting")
     delete(cfn, "importing")
     assert delete(cfn, "exporting")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_an_import_is_seen_however_its_template_writes_it(aws: Aws) -> None:
+    """The short form of YAML, and a name that is put together; a value in use cannot change either."""
+    cfn = aws("cloudformation")
+    exporting = queue_template("lender")
+    exporting["Outputs"] = {"Word": {"Value": "one", "Export": {"Name": "lender-word"}}}
+    create(cfn, "lender", exporting)
+    body = """
+    Parameters: {Lender: {Type: String, Default: lender}}
+    Resources:
+      P: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: !ImportValue {'Fn::Sub': '${Lender}-word'}}}
+    """
+    cfn.create_stack(StackName="borrower", TemplateBody=body)
+    assert settled(cfn, "borrower")["StackStatus"] == "CREATE_COMPLETE"
+    with pytest.raises(ClientError, match="lender-word cannot be deleted as it is in use by borrower"):
+        cfn.delete_stack(StackName="lender")
+    exporting["Outputs"]["Word"]["Value"] = "two"
+    assert update(cfn, "lender", exporting)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "lender-word cannot be updated as it is in use by borrower" in why_it_went_back(cfn, "lender")
+    delete(cfn, "borrower")
+    assert update(cfn, "lender", exporting)["StackStatus"] == "UPDATE_COMPLETE"
+    delete(cfn, "lender")
 
 
 def test_regions_are_apart(cloud: LocalCloud) -> None:

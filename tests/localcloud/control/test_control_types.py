@@ -262,6 +262,21 @@ def test_identity_provider_and_log_streams(aws: Aws) -> None:
     assert delete(cfn, "identity")["StackStatus"] == "DELETE_COMPLETE"
 
 
+def test_a_key_is_switched_and_turned_as_its_template_says(aws: Aws) -> None:
+    """Created disabled; then enabled, with rotation; then without."""
+    cfn, kms = aws("cloudformation"), aws("kms")
+    create(cfn, "keys", one("AWS::KMS::Key", Enabled=False))
+    key = cfn.describe_stack_resource(StackName="keys", LogicalResourceId="Thing")["StackResourceDetail"]
+    key_id = key["PhysicalResourceId"]
+    assert kms.describe_key(KeyId=key_id)["KeyMetadata"]["KeyState"] == "Disabled"
+    update(cfn, "keys", one("AWS::KMS::Key", Enabled=True, EnableKeyRotation=True))
+    assert kms.describe_key(KeyId=key_id)["KeyMetadata"]["KeyState"] == "Enabled"
+    assert kms.get_key_rotation_status(KeyId=key_id)["KeyRotationEnabled"]
+    update(cfn, "keys", one("AWS::KMS::Key", EnableKeyRotation=False))
+    assert not kms.get_key_rotation_status(KeyId=key_id)["KeyRotationEnabled"]
+    delete(cfn, "keys")
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -69,6 +69,27 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
         (LMI29, {"OPTION_QUANTIZE": "awqq"}, "Unknown quantization method: awqq"),
         (SGLANG, {"SM_SGLANG_TP_SIZES": "1"}, "unrecognized arguments: --tp-sizes"),
         (SGLANG, {"SM_SGLANG_QUANTIZATION": "fp9"}, "argument --quantization: invalid choice: fp9"),
+        (
+            VLLM,
+            {"SM_VLLM_ENABLE_AUTO_TOOL_CHOICE": "true", "SM_VLLM_TOOL_CALL_PARSER": "llama3"},
+            "invalid tool call parser: llama3 (chose from {",
+        ),
+        (
+            LMI29,
+            {"OPTION_ENABLE_AUTO_TOOL_CHOICE": "true", "OPTION_TOOL_CALL_PARSER": "qwen"},
+            "invalid tool call parser: qwen",
+        ),
+        (VLLM, {"SM_VLLM_LIMIT_MM_PER_PROMPT": "image=2"}, "--limit-mm-per-prompt: Value image=2 cannot be converted"),
+        (VLLM, {"SM_VLLM_MAX_LOGPROBS": "many"}, "argument --max-logprobs: Value many cannot be converted to int"),
+        (VLLM, {"SM_VLLM_RUNNER": "embed"}, "argument --runner: invalid choice: 'embed' (choose from auto, draft"),
+        (VLLM, {"SM_VLLM_SCHEDULING_POLICY": "fifo"}, "invalid choice: 'fifo' (choose from fcfs, priority)"),
+        (VLLM, {"SM_VLLM_REASONING_PARSER": "deepseek-r1"}, "invalid reasoning parser: deepseek-r1"),
+        (SGLANG, {"SM_SGLANG_TOOL_CALL_PARSER": "llama3_json"}, "argument --tool-call-parser"),
+        (SGLANG, {"SM_SGLANG_TOOL_CALL_PARSER": "k2_horizon"}, "argument --tool-call-parser"),  # since 0.5.20
+        (SGLANG, {"SM_SGLANG_REASONING_PARSER": "deepseek_r1"}, "argument --reasoning-parser"),
+        (VLLM, {"SM_VLLM_PORT": "8000"}, "did not pass the ping health check"),
+        (VLLM, {"SM_VLLM_HOST": "127.0.0.1"}, "did not pass the ping health check"),
+        (LMI29, {"OPTION_ENGINE": "DeepSpeed"}, "Deep learning engine not found"),
         (VLLM, {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "64", "SM_VLLM_MAX_NUM_SEQS": "256"}, "fewer than max_num_seqs 256"),
         (LMI, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
         (LMI15, {"OPTION_ROLLING_BATCH": "lmi-dist"}, "lmi-dist was removed"),
@@ -83,6 +104,25 @@ def test_what_a_server_stops_at(image: str, variables: dict[str, str], says: str
     """Its words are those of the server."""
     with pytest.raises(CannotStartError, match=re.escape(says)):
         started(image, variables)
+
+
+@pytest.mark.parametrize(
+    ("degree", "variables", "starts"),
+    [
+        ("2", {}, True),  # 768 / 2 = 3 blocks of 128
+        ("4", {}, False),  # 768 / 4 = 192: one and a half
+        ("4", {"SM_VLLM_ENABLE_EXPERT_PARALLEL": "true"}, True),  # experts are shared out whole
+    ],
+)
+def test_fp8_weights_are_cut_along_their_blocks(degree: str, variables: dict[str, str], *, starts: bool) -> None:
+    """https://github.com/vllm-project/vllm/issues/17569: 192 is not divisible by weight quantization block_n = 128."""
+    named = {"HF_MODEL_ID": "Qwen/Qwen3-30B-A3B-FP8", "SM_VLLM_MAX_MODEL_LEN": "4096"}
+    asked = {**named, **variables, "SM_VLLM_TENSOR_PARALLEL_SIZE": degree}
+    if starts:
+        started(VLLM, asked)
+        return
+    with pytest.raises(CannotStartError, match="weight = 192 is not divisible by weight quantization block_n = 128"):
+        started(VLLM, asked)
 
 
 def test_a_t4_has_no_bfloat16() -> None:
@@ -128,6 +168,15 @@ def test_an_image_older_than_the_chip_does_not_start() -> None:
         {"SM_VLLM_QUANTIZATION": "fp8"},
         {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "64"},
         {"SM_VLLM_DTYPE": "half"},
+        {"SM_VLLM_LIMIT_MM_PER_PROMPT": '{"image": 2}', "SM_VLLM_RUNNER": "generate", "SM_VLLM_MAX_LOGPROBS": "5"},
+        {"SM_VLLM_TOKENIZER_MODE": "one_of_a_plugin", "RUNNER": "mine", "SM_VLLM_PORT": "8080"},
+        {"SM_VLLM_ENABLE_AUTO_TOOL_CHOICE": "true", "SM_VLLM_TOOL_CALL_PARSER": "hermes"},
+        {"SM_VLLM_TOOL_CALL_PARSER": "nobody_looks_at_it"},
+        {
+            "SM_VLLM_ENABLE_AUTO_TOOL_CHOICE": "true",
+            "SM_VLLM_TOOL_CALL_PARSER": "ours",
+            "SM_VLLM_TOOL_PARSER_PLUGIN": "/opt/ml/model/ours.py",
+        },
         {"HF_HUB_OFFLINE": "0"},
     ],
 )

@@ -1,14 +1,14 @@
 """Converse and ConverseStream: one format for every model.
 
-Tools, documents and what a model lacks are refused in Bedrock's words, as clients of it told them:
+Tools and what a model lacks are refused in Bedrock's words, as clients of it told them:
 https://github.com/567-labs/instructor/issues/1753, https://github.com/langchain-ai/langchain-aws/issues/447,
 https://github.com/agno-agi/agno/issues/6698, https://github.com/langgenius/dify/issues/17545,
-https://github.com/simonw/llm-bedrock/issues/8 and https://github.com/maximhq/bifrost/pull/5817.
+https://github.com/n8n-io/n8n/issues/14206, https://github.com/run-llama/llama_index/issues/19886 and
+https://github.com/maximhq/bifrost/pull/5817.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -20,42 +20,40 @@ from moto.core.utils import get_service_model
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.invocation.eventstream import encode_frame
 from loadproof.localcloud.bedrock.errors import BedrockError, invalid
-from loadproof.localcloud.bedrock.payloads.images import check_image
+from loadproof.localcloud.bedrock.payloads.attachments import ATTACHMENTS, check_attachments
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, parsed_request
 from loadproof.localcloud.wire import AwsError, check
 from loadproof.wire.documents import Document
 
-_ATTACHMENTS = ("image", "document", "video", "audio")
-# Underscores are not in the reference and pass; of white space a blank alone does (aws-samples/generative-ai-use-cases
-# #1671 and vercel/ai #20366, both tried on Bedrock).
-_DOCUMENT_NAME: Final = re.compile(r"(?!.*  )[A-Za-z0-9_ ()\[\]-]+")
 _LACKING: Final = {
     "system": "This model doesn't support system messages. Try again without a system message or use a model that "
     "supports system messages.",
     "toolConfig": "This model doesn't support tool use.",
+    "toolConfig.stream": "This model doesn't support tool use in streaming mode.",
 }
 
 
-def read(model: BedrockModel, body: bytes, identifier: str) -> tuple[ParsedRequest, ConverseWriter]:
+def read(
+    model: BedrockModel, body: bytes, identifier: str, *, stream: bool = False
+) -> tuple[ParsedRequest, ConverseWriter]:
     """Raises BedrockError for what Bedrock would refuse: shapes by AWS's own model, then the conversation itself."""
     fields = _fields(body, identifier)
     messages = fields.get("messages") or []
-    _check_lacking(model, fields)
+    _check_lacking(model, fields, stream=stream)
     _check_turns(messages)
     _check_tools(messages, fields.get("toolConfig") or {})
+    check_attachments(model, messages)
     texts = [block["text"] for block in fields.get("system") or [] if "text" in block]
     attachments = 0
     for at, message in enumerate(messages):
-        _check_documents(message["content"])
         for position, block in enumerate(message["content"]):
             if "text" in block and not block["text"].strip():
                 raise invalid(
                     f"The text field in the ContentBlock object at messages.{at}.content.{position} is blank. Add "
                     "text to the text field, and try again."
                 )
-            _check_images(model, block, f"messages.{at}.content.{position}")
             texts.append(_text_of(block))
-            attachments += any(name in block for name in _ATTACHMENTS)
+            attachments += any(name in block for name in ATTACHMENTS)
     if fields.get("guardrailConfig"):
         raise no_guardrail()
     config = fields.get("inferenceConfig") or {}
@@ -165,10 +163,15 @@ def _check_turns(messages: list[Document]) -> None:
         raise invalid("The content field in the Message object is empty. Add a ContentBlock object and try again.")
 
 
-def _check_lacking(model: BedrockModel, fields: Document) -> None:
-    for name in model.converse_lacks:
-        if fields.get(name):
-            raise invalid(_LACKING[name])
+def _check_lacking(model: BedrockModel, fields: Document, *, stream: bool) -> None:
+    for name, said in _LACKING.items():
+        field, _, streamed = name.partition(".")
+        if name in model.converse_lacks and fields.get(field) and (stream or not streamed):
+            raise invalid(said)
+    for choice in (fields.get("toolConfig") or {}).get("toolChoice") or ():
+        if f"toolChoice.{choice}" in model.converse_lacks:
+            field = f"toolConfig.toolChoice.{choice}"
+            raise invalid(f"This model doesn't support the {field} field. Remove {field} and try again.")
 
 
 def _check_tools(messages: list[Document], config: Document) -> None:
@@ -207,29 +210,6 @@ def _check_answered(used: list[str], results: list[str], at: int) -> None:
 
 def _tool_ids(message: Document, kind: str) -> list[str]:
     return [block[kind]["toolUseId"] for block in message["content"] if kind in block]
-
-
-def _check_documents(content: list[Document]) -> None:
-    """Their names, those in tools' results too; and a text beside a message's own."""
-    if any("document" in block for block in content) and not any("text" in block for block in content):
-        raise invalid("A text block must be included when using documents.")
-    results = [part for block in content if "toolResult" in block for part in block["toolResult"]["content"]]
-    for block in (*content, *results):
-        if "document" in block and not _DOCUMENT_NAME.fullmatch(block["document"]["name"]):
-            raise invalid(
-                "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, "
-                "parentheses, and square brackets. The name can't contain more than one consecutive whitespace "
-                "character. Check that the file name conforms to these restrictions and retry your request."
-            )
-
-
-def _check_images(model: BedrockModel, block: Document, place: str) -> None:
-    """The block's own picture, and those of a tool's result."""
-    if not model.image_input:
-        return
-    check_image(model, block.get("image"), place)
-    for position, part in enumerate((block.get("toolResult") or {}).get("content") or []):
-        check_image(model, part.get("image"), f"{place}.tool_result.content.{position}")
 
 
 def _text_of(block: Document) -> str:

@@ -9,7 +9,13 @@ from typing import Protocol
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.alarms import tracking_alarms
-from loadproof.localcloud.controlplane.autoscaling.rules import check_bounds, check_dimension, check_policy, refuse
+from loadproof.localcloud.controlplane.autoscaling.rules import (
+    check_bounds,
+    check_dimension,
+    check_one_metric,
+    check_policy,
+    refuse,
+)
 from loadproof.localcloud.controlplane.autoscaling.scaler import Scaled, Scaler
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule
 from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Policy, ScheduledAction, Target
@@ -114,6 +120,9 @@ class AutoScalingApi:
         with self._lock:
             target = self._target(caller, params)
             check_policy(params)
+            others = [one.configurations for name, one in target.policies.items() if name != params["PolicyName"]]
+            tracked = "TargetTrackingScalingPolicyConfiguration"
+            check_one_metric(params, [one[tracked] for one in others if tracked in one])
             old = target.policies.get(params["PolicyName"])
             arn = old.arn if old else _policy_arn(caller, params)
             policy = target.policies[params["PolicyName"]] = Policy(

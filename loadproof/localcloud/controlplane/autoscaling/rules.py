@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from loadproof.localcloud.controlplane.autoscaling.alarms import PREDEFINED
 from loadproof.localcloud.controlplane.autoscaling.targets import CONCURRENCY, COPIES, INSTANCES
 from loadproof.localcloud.wire import AwsError, Params
-from loadproof.wire.documents import Document
+from loadproof.wire.documents import Document, Json
 
 _MOST_STEPS = 20
 
@@ -60,6 +61,20 @@ def check_policy(params: Params) -> None:
         _check_steps(params.get("StepScalingPolicyConfiguration"))
     else:
         raise refuse(f"Policy type {kind} is not supported for service namespace sagemaker.")
+
+
+def check_one_metric(params: Params, others: Iterable[Document]) -> None:
+    """Raises AwsError where another policy of the target tracks the metric already; `others` are their configurations.
+
+    As AWS said in https://github.com/hashicorp/terraform-provider-aws/issues/41179.
+    """
+    configuration = params.get("TargetTrackingScalingPolicyConfiguration")
+    if configuration and any(_metric(one) == _metric(configuration) for one in others):
+        raise refuse("Only one TargetTrackingScaling policy for a given metric specification is allowed.")
+
+
+def _metric(configuration: Document) -> Json:
+    return configuration.get("PredefinedMetricSpecification") or configuration.get("CustomizedMetricSpecification")
 
 
 def _check_tracking(params: Params) -> None:

@@ -6,7 +6,13 @@ import contextlib
 import uuid
 
 from loadproof.localcloud.controlplane.cloudformation import describe
-from loadproof.localcloud.controlplane.cloudformation.changes import NO_CHANGES, ChangeSet, changes_of, same
+from loadproof.localcloud.controlplane.cloudformation.changes import (
+    NO_CHANGES,
+    ChangeSet,
+    changes_of,
+    of_another_type,
+    same,
+)
 from loadproof.localcloud.controlplane.cloudformation.registry import ChangeSetNotFoundError, Registry
 from loadproof.localcloud.controlplane.cloudformation.stack import now
 from loadproof.localcloud.controlplane.cloudformation.template import invalid
@@ -36,6 +42,8 @@ class ChangeSetOperations(Registry):
         if kind == "UPDATE" and same(stack, goal):
             change_set.status, change_set.execution_status = "FAILED", "UNAVAILABLE"
             change_set.reason = NO_CHANGES
+        if kind == "UPDATE" and (changed := of_another_type(stack, goal)):
+            change_set.status, change_set.execution_status, change_set.reason = "FAILED", "UNAVAILABLE", changed
         self._stacks[stack.arn] = stack
         self._change_sets[change_set.arn] = change_set
         return {"Id": change_set.arn, "StackId": stack.arn}

@@ -85,9 +85,20 @@ def same(stack: Stack, goal: Goal) -> bool:
     )
 
 
+def of_another_type(stack: Stack, goal: Goal) -> str | None:
+    """Why AWS does not begin: resources that keep their logical id and not their type.
+
+    https://github.com/aws/aws-sam-cli/issues/6786 and https://github.com/aws-quickstart/quickstart-amazon-eks/issues/361
+    """
+    wanted = {name: definition["Type"] for name, definition in goal.template.resources.items()}
+    changed = [name for name, held in stack.resources.items() if wanted.get(name, held.type_name) != held.type_name]
+    told = (
+        "Update of resource type is not permitted. The new template modifies resource type of the following resources"
+    )
+    return f"{told}: [{', '.join(sorted(changed))}]" if changed else None
+
+
 def _modification(stack: Stack, old: Resource, definition: Document, resolver: Resolver) -> Document | None:
-    if definition["Type"] != old.type_name:
-        return _modified(old, "True", ["Properties"], [])
     new = resolver.resolve(definition.get("Properties", {}))
     names = sorted(name for name in old.properties.keys() | new.keys() if old.properties.get(name) != new.get(name))
     if not names:

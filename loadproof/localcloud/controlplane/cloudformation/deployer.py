@@ -47,11 +47,13 @@ class Deployer:
         types: dict[str, ResourceType],
         work_of: WorkOf,
         imports: Callable[[Stack, str], str],
+        check_exports: Callable[[Stack, list[Output]], None],
     ) -> None:
         self._types = types
         self._work_of = work_of
         self._remover = Remover(types, work_of)
         self._imports = imports
+        self._check_exports = check_exports
 
     def create(self, stack: Stack, goal: Goal) -> None:
         """CREATE_COMPLETE, or ROLLBACK_COMPLETE with nothing left behind."""
@@ -130,6 +132,7 @@ class Deployer:
             value = resolver.resolve(entry.get("Value"))
             export = resolver.resolve(entry["Export"]["Name"]) if "Export" in entry else None
             outputs.append(Output(name, str(value), entry.get("Description"), export))
+        self._check_exports(stack, outputs)
         return outputs
 
     def _create_one(self, stack: Stack, goal: Goal, name: str, verb: str = "CREATE") -> Resource:
@@ -200,10 +203,10 @@ class Deployer:
             stack.tell(old, "UPDATE_FAILED", reason_of(error))
             raise StoppedError(old, f"The following resource(s) failed to update: [{name}]. ") from error
         definition = goal.template.resources[name]
-        if definition["Type"] == old.type_name and new == old.properties and not self._retagged(old, goal):
+        if new == old.properties and not self._retagged(old, goal):
             old.definition = definition
             return
-        if definition["Type"] != old.type_name or needs_replacement(old, new, stack.caller.region):
+        if needs_replacement(old, new, stack.caller.region):
             self._replace(stack, goal, old, new, journal)
         else:
             self._update_in_place(stack, goal, old, new, journal)

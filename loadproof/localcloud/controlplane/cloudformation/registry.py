@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -13,6 +13,7 @@ from loadproof.localcloud.clients import Clients
 from loadproof.localcloud.controlplane.cloudformation import grammar
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet, check_capabilities, check_known_types
 from loadproof.localcloud.controlplane.cloudformation.deployer import Deployer, Goal
+from loadproof.localcloud.controlplane.cloudformation.exports import imported_names
 from loadproof.localcloud.controlplane.cloudformation.parameters import (
     check_defaults,
     given_parameters,
@@ -26,7 +27,7 @@ from loadproof.localcloud.controlplane.cloudformation.requests import (
 )
 from loadproof.localcloud.controlplane.cloudformation.resources import RESOURCE_TYPES
 from loadproof.localcloud.controlplane.cloudformation.resources.base import Work
-from loadproof.localcloud.controlplane.cloudformation.stack import Stack, now
+from loadproof.localcloud.controlplane.cloudformation.stack import Output, Stack, now
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
 from loadproof.localcloud.wire import AwsError, Caller, Params, Service
 
@@ -54,7 +55,7 @@ class Registry:
         self.lock = threading.RLock()
         self._stacks: dict[str, Stack] = {}
         self._change_sets: dict[str, ChangeSet] = {}
-        self._deployer = Deployer(RESOURCE_TYPES, self._work_of, self._import_value)
+        self._deployer = Deployer(RESOURCE_TYPES, self._work_of, self._import_value, self._check_exports)
 
     def _start(self, stack: Stack, status: str, run: Callable[[], None]) -> None:
         if status == "UPDATE_IN_PROGRESS":
@@ -151,14 +152,29 @@ class Registry:
                         return output.value
         raise invalid(f"No export named {name} found.")
 
-    def _importers(self, stack: Stack) -> tuple[str, str] | None:
-        exports = {output.export for output in stack.outputs if output.export}
+    def _importers(self, stack: Stack, exports: Iterable[str]) -> tuple[str, str] | None:
+        """The first of a stack's exports that another stack imports, and that stack's name."""
         for other in self._all(stack.caller):
             if other is not stack and other.deleted is None and other.template is not None:
-                for name in exports:
-                    if f'"Fn::ImportValue": "{name}"' in other.template.body:
-                        return str(name), other.name
+                for name in sorted(imported_names(other.template, other.resolved) & set(exports)):
+                    return name, other.name
         return None
+
+    def _check_exports(self, stack: Stack, outputs: list[Output]) -> None:
+        """Raises AwsError for an export of another stack's name, and for the loss of one that another stack imports."""
+        exported = {output.export: output.value for output in outputs if output.export}
+        with self.lock:
+            for other in self._all(stack.caller):
+                for output in other.outputs if other is not stack and other.deleted is None else ():
+                    if output.export in exported:
+                        raise invalid(f"Export with name {output.export} is already exported by stack {other.name}")
+            before = {output.export: output.value for output in stack.outputs if output.export}
+            gone = self._importers(stack, before.keys() - exported.keys())
+            if gone:
+                raise invalid(f"Export {gone[0]} cannot be deleted as it is in use by {gone[1]}")
+            changed = [name for name in before.keys() & exported.keys() if before[name] != exported[name]]
+            if users := self._importers(stack, changed):
+                raise invalid(f"Export {users[0]} cannot be updated as it is in use by {users[1]}")
 
     def _all(self, caller: Caller) -> list[Stack]:
         return [stack for stack in self._stacks.values() if stack.caller.shares_place_with(caller)]

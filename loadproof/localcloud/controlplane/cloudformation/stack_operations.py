@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadproof.localcloud.controlplane.cloudformation import describe
-from loadproof.localcloud.controlplane.cloudformation.changes import same
+from loadproof.localcloud.controlplane.cloudformation.changes import of_another_type, same
 from loadproof.localcloud.controlplane.cloudformation.registry import Registry
 from loadproof.localcloud.controlplane.cloudformation.removal import check_retained
 from loadproof.localcloud.controlplane.cloudformation.stack import now
@@ -30,6 +30,8 @@ class StackOperations(Registry):
         goal = self._goal(stack, params)
         if same(stack, goal):
             raise invalid("No updates are to be performed.")
+        if changed := of_another_type(stack, goal):
+            raise invalid(changed)
         stack.disable_rollback = bool(params.get("DisableRollback"))
         stack.client_token = params.get("ClientRequestToken")
         self._start(stack, "UPDATE_IN_PROGRESS", lambda: self._deployer.update(stack, goal))
@@ -46,7 +48,7 @@ class StackOperations(Registry):
         retained = params.get("RetainResources") or []
         if retained:
             check_retained(stack, retained)
-        users = self._importers(stack)
+        users = self._importers(stack, [output.export for output in stack.outputs if output.export])
         if users:
             raise invalid(f"Export {users[0]} cannot be deleted as it is in use by {users[1]}")
         if stack.template is None:  # only ever reviewed

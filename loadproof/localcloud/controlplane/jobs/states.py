@@ -59,6 +59,8 @@ def state_problems(state: Document, language: str) -> Iterator[str]:
     config = (state.get("ItemProcessor") or {}).get("ProcessorConfig") or {}
     if config.get("Mode") == "DISTRIBUTED" and config.get("ExecutionType") not in ("STANDARD", "EXPRESS"):
         yield "ProcessorConfig of a distributed Map needs ExecutionType STANDARD or EXPRESS"
+    if "ItemReader" in state and config.get("Mode") != "DISTRIBUTED":
+        yield "ItemReader is of a Map whose ProcessorConfig has Mode DISTRIBUTED"
     yield from _argument_problems(state)
 
 

@@ -115,6 +115,9 @@ def _check_variant(store: Store, caller: Caller, variant: Document, params: Para
         store.models.find(caller, model_name)
         if not variant.get("InitialInstanceCount"):
             raise refuse(f"Variant {name} needs an InitialInstanceCount of at least 1.")
+        # AWS took it of other endpoints, to no effect, until 2026: hashicorp/terraform-provider-aws pull 45926, 48767.
+        if (variant.get("ManagedInstanceScaling") or {}).get("Status") == "ENABLED":
+            raise refuse("ManagedInstanceScaling is only supported for inference component endpoints.")
     elif not params.get("ExecutionRoleArn"):
         raise refuse(
             f"ExecutionRoleArn is required: variant {name} has no ModelName, so it hosts inference components."

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
     PutType,
-    ResourceFailedError,
     ResourceType,
     Work,
     as_text,
@@ -18,7 +14,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_map,
     tagged,
 )
-from loadproof.wire.documents import Document, Json
+from loadproof.wire.documents import Document
 
 
 class Alarm(PutType):
@@ -56,11 +52,6 @@ class Dashboard(PutType):
     longest_name = 255
 
     def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
-        faults = list(_dashboard_faults(new["DashboardBody"]))
-        if faults:
-            raise ResourceFailedError(
-                f"The dashboard body is invalid, there are {len(faults)} validation errors: {'; '.join(faults)}"
-            )
         work.client("cloudwatch").put_dashboard(
             DashboardName=name, DashboardBody=new["DashboardBody"], **tagged(work, new)
         )
@@ -68,46 +59,6 @@ class Dashboard(PutType):
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("cloudwatch").delete_dashboards(DashboardNames=[physical_id])
-
-
-def _dashboard_faults(text: str) -> Iterator[str]:
-    """What CloudWatch refuses of a dashboard's body and moto takes. Source: dashboard body structure, API reference."""
-    try:
-        body = json.loads(text)
-    except ValueError as error:
-        yield f"Invalid JSON: {error}"
-        return
-    if not isinstance(body, dict) or not isinstance(body.get("widgets"), list):
-        yield 'The body must be an object with a list "widgets"'
-        return
-    for index, widget in enumerate(body["widgets"]):
-        yield from (f"/widgets/{index}: {fault}" for fault in _widget_faults(widget))
-
-
-_WIDGETS = ("alarm", "custom", "explorer", "log", "metric", "text")
-_GRID = {"x": (0, 23), "y": (0, 1_000_000), "width": (1, 24), "height": (1, 1000)}
-
-
-def _widget_faults(widget: Json) -> Iterator[str]:
-    if not isinstance(widget, dict) or widget.get("type") not in _WIDGETS:
-        yield f"type must be one of {', '.join(_WIDGETS)}"
-        return
-    for name, (low, high) in _GRID.items():
-        value = widget.get(name, low)
-        if not isinstance(value, int) or not low <= value <= high:
-            yield f"{name} must be between {low} and {high}, found {value}"
-    properties = widget.get("properties")
-    if not isinstance(properties, dict):
-        yield "properties is required"
-        return
-    if widget["type"] == "text" and not properties.get("markdown"):
-        yield "properties.markdown is required"
-    if widget["type"] == "metric":
-        if not properties.get("region") and not properties.get("annotations", {}).get("alarms"):
-            yield "properties.region is required"
-        for row in properties.get("metrics", []):
-            if not isinstance(row, list) or not row or len([part for part in row if isinstance(part, str)]) == 1:
-                yield f"metrics must be lists of a namespace, a name and dimensions, found {row}"
 
 
 class LogGroup(PutType):

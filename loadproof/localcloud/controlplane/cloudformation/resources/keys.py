@@ -29,8 +29,7 @@ class Key(ResourceType):
         request = picked(properties, "Description", "KeySpec", "KeyUsage")
         tags = tag_rows(work, properties, "TagKey", "TagValue")
         metadata = kms.create_key(**policy, **request, Tags=tags)["KeyMetadata"]
-        if properties.get("EnableKeyRotation"):
-            kms.enable_key_rotation(KeyId=metadata["KeyId"])
+        self._set_state(work, metadata["KeyId"], {}, properties)
         return Made(metadata["KeyId"], picked(metadata, "Arn", "KeyId"))
 
     def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
@@ -38,7 +37,19 @@ class Key(ResourceType):
         if "KeyPolicy" in new:
             kms.put_key_policy(KeyId=physical_id, PolicyName="default", Policy=as_text(new["KeyPolicy"]))
         kms.update_key_description(KeyId=physical_id, Description=new.get("Description", ""))
+        self._set_state(work, physical_id, old, new)
         return {"Arn": work.caller.arn("kms", f"key/{physical_id}"), "KeyId": physical_id}
+
+    def _set_state(self, work: Work, key_id: str, old: Properties, new: Properties) -> None:
+        kms = work.client("kms")
+        if _is_on(new, "Enabled", True) and not _is_on(old, "Enabled", True):
+            kms.enable_key(KeyId=key_id)  # before its rotation, which a disabled key refuses
+        if _is_on(new, "EnableKeyRotation"):
+            kms.enable_key_rotation(KeyId=key_id)
+        elif _is_on(old, "EnableKeyRotation"):
+            kms.disable_key_rotation(KeyId=key_id)
+        if not _is_on(new, "Enabled", True):
+            kms.disable_key(KeyId=key_id)
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         days = int(properties.get("PendingWindowInDays", 30))
@@ -144,3 +155,7 @@ class Secret(ResourceType):
         template, name = wanted.pop("SecretStringTemplate", None), wanted.pop("GenerateStringKey", None)
         generated: str = work.client("secretsmanager").get_random_password(**wanted)["RandomPassword"]
         return json.dumps({**json.loads(template), name: generated}) if template and name else generated
+
+
+def _is_on(properties: Properties, name: str, default: bool = False) -> bool:
+    return str(properties.get(name, default)).lower() == "true"
