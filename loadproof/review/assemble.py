@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Final
 
 from loadproof.review.context import Context
 from loadproof.review.cost import cost_changes
@@ -47,6 +48,9 @@ def review(
         reviewed.append(found)
     reviewed.sort(key=lambda one: (one.pair.environment_name, one.pair.name))
     return Review(base, head, tuple(reviewed), unaffected, not_run)
+
+
+_PLANNED: Final = "its lengths, turns and mean rate, fitted, are planned in place of the workload's"
 
 
 def _put_off(pair: Pair, refusal: str) -> Pair:
@@ -101,6 +105,10 @@ def _notes(pair: Pair, resources: tuple[ResourceChange, ...], why_before: str, w
             )
         if why:
             yield f"{word}: not planned: {why}"
+        traffic = side.traffic.get(side.arrivals) if side else None
+        if side is not None and traffic is not None and side.profile is not None:
+            how = f"not read: {traffic.unread or traffic.wrong}" if traffic.planned is None else _PLANNED
+            yield f"{word}: {side.arrivals}: {how}"
     for stack in dict.fromkeys(stack for side in (pair.before, pair.after) if side for stack in macros(side.templates)):
         yield f"{stack}: its template is rewritten by macros (Transform, Fn::ForEach), whose outcome is not compared"
     for name in unknown_types(resources):

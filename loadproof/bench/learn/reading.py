@@ -26,7 +26,7 @@ from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.trace_folders import is_trace_folder
 from loadproof.bench.workload.trace_formats import TraceError
-from loadproof.bench.workload.traces import MOST_PROBLEMS, TraceRow, trace_notes, trace_of
+from loadproof.bench.workload.traces import MOST_PROBLEMS, Trace, TraceRow, trace_notes, trace_of
 from loadproof.errors import CouldNotRunError, InputError
 
 _MOST_TURNS: Final = 65_535
@@ -318,13 +318,24 @@ def _read_trace(file: File, found: Recorded) -> None:
             "\n".join(f"{place}: neither a data capture, an invocation log nor a row of a trace" for place in places)
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
+    _add(trace, found)
+    found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
+
+
+def recorded_of(trace: Trace) -> Recorded:
+    """A trace's rows as columns, by time."""
+    found = Recorded()
+    _add(trace, found)
+    return _by_time(found)
+
+
+def _add(trace: Trace, found: Recorded) -> None:
     found.dated = trace.began_s is not None
     conversations = Conversations()
     for row in trace.rows:
         at_s, (turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
         found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
     found.rows = trace.rows if any(row.blocks for row in trace.rows) else ()
-    found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
 
 
 def _by_time(found: Recorded) -> Recorded:
