@@ -11,17 +11,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from loadproof.bench.learn.traced import Traced, planned_as, traced_of
+from loadproof.bench.workload.too_long import too_long
 from loadproof.bench.workload.trace_folders import opened
 from loadproof.bench.workload.trace_formats import TraceError
 from loadproof.profiles import Profile
 from loadproof.review.assemble import LateError
 from loadproof.review.model import Traffic
 from loadproof.sides.git import MOST_BLOB_BYTES
-
-if TYPE_CHECKING:
-    from loadproof.bench.learn.traced import Traced
 
 _PIECE_BYTES: Final = 1024 * 1024
 _MOST_HELD: Final = 4  # traces: of a pair's two sides, and some
@@ -43,9 +42,6 @@ class Traces:
         found = self._held[content_id]
         if isinstance(found, Traffic):
             return found
-        from loadproof.bench.learn.traced import planned_as  # noqa: PLC0415  most profiles name none
-        from loadproof.bench.workload.too_long import too_long  # noqa: PLC0415
-
         planned = planned_as(profile, found.learned) if found.learned is not None else None
         try:
             with self._bounded():
@@ -55,8 +51,6 @@ class Traces:
         return Traffic(found.figures, wrong, planned, found.why and f"{name}: {found.why}")
 
     def _read(self, file: Path) -> Traced | Traffic:
-        from loadproof.bench.learn.traced import traced_of  # noqa: PLC0415
-
         try:
             with self._bounded():
                 return _why_not(file) or traced_of(file)

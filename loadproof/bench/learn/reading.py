@@ -22,8 +22,8 @@ import numpy as np
 import orjson
 
 from loadproof.bench.learn.captures import Request, is_capture, request_of
-from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
+from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.trace_folders import is_trace_folder
 from loadproof.bench.workload.trace_formats import TraceError
 from loadproof.bench.workload.traces import MOST_PROBLEMS, Trace, TraceRow, trace_notes, trace_of
@@ -71,7 +71,7 @@ class Recorded:
     failed: int = 0
     notes: list[str] = field(default_factory=list)
     rows: Sequence[TraceRow] = ()
-    """of a trace that tells the blocks of its prompts"""
+    """of a trace that tells the blocks of its prompts, or names their conversations"""
 
     def __len__(self) -> int:
         return len(self.at_s)
@@ -333,9 +333,9 @@ def _add(trace: Trace, found: Recorded) -> None:
     found.dated = trace.began_s is not None
     conversations = Conversations()
     for row in trace.rows:
-        at_s, (turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
+        at_s, (_, turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
         found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
-    found.rows = trace.rows if any(row.blocks for row in trace.rows) else ()
+    found.rows = trace.rows if any(row.blocks or row.session is not None for row in trace.rows) else ()
 
 
 def _by_time(found: Recorded) -> Recorded:

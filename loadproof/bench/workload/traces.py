@@ -28,6 +28,7 @@ from loadproof.loads import MOST_REQUESTS
 
 MOST_TOKENS: Final = 10_000_000
 MOST_PROBLEMS: Final = 20
+_NO_PARENT: Final = -1
 _BEYOND: Final = "beyond the columns"
 _EPOCH_FROM_S: Final = 1e9  # of our own traces: from 2001 on seconds are the epoch's, below they count from anywhere
 _KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FORMATS)
@@ -108,8 +109,11 @@ def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
     if trace.left_out:
         found.append(f"{path.name}: {trace.left_out:,} rows without tokens are left out: requests that failed")
     if trace.named:
-        found.append(f"{path.name}: the conversations that {trace.named:,} rows name are not used")
-    if not shared:
+        used = "are not used"
+        if blocks_used:
+            used = "are used" if shared else "are used: a prompt goes on from the longest it has room for"
+        found.append(f"{path.name}: the conversations that {trace.named:,} rows name {used}")
+    if not shared and not (trace.named and blocks_used):
         told = any(row.session is not None for row in trace.rows)
         lacks = "no prefixes" if told or trace.named else "neither prefixes nor conversations"
         found.append(
@@ -134,6 +138,7 @@ class _Reading:
     problems: list[tuple[str, str]] = field(default_factory=list)
     left_out: int = 0
     named: int = 0
+    _roots: dict[int, int] = field(default_factory=dict)
     _format: TraceFormat | None = None
     _first_s: float = 0.0
     _before_s: float = -math.inf
@@ -154,8 +159,8 @@ class _Reading:
                 self.left_out += 1
                 return
             counts = [_count(row, name) for name in (prompt, answer)]
-            blocks = _blocks(row, self._format.blocks, counts[0])
-            self.named += bool(self._format.conversation and row.get(self._format.conversation))
+            blocks = _blocks(row, self._format, counts[0])
+            session = self._session(row, self._format)
         except ValueError as error:
             self.problems.append((place, str(error)))
             return
@@ -164,7 +169,21 @@ class _Reading:
         self._first_s = self._first_s if self.rows else stamp_s
         if stamp_s >= self._before_s:
             self._before_s, self._before = stamp_s, row[time]
-        self.rows.append(TraceRow((stamp_s - self._first_s) / self.speed, counts[0], counts[1], blocks))
+        due_s = (stamp_s - self._first_s) / self.speed
+        self.rows.append(TraceRow(due_s, counts[0], counts[1], blocks, session, self._format.block_tokens))
+
+    def _session(self, row: Row, format: TraceFormat) -> int | None:
+        """Of the conversation that a row names, by a hash: names may be long, and are not needed."""
+        own = _hash(row.get(format.conversation)) if format.conversation else None
+        if own is None:
+            return None
+        self.named += 1
+        if format.parent is None:
+            return own
+        parent = row.get(format.parent)
+        before = None if parent == _NO_PARENT else _hash(parent)
+        self._roots[own] = own if before is None else self._roots.get(before, before)
+        return self._roots[own]
 
     def result(self) -> Trace:
         if len(self.rows) > MOST_REQUESTS:
@@ -243,16 +262,25 @@ def _failed(row: Row, *names: str) -> bool:
     return any(str(row.get(name)).strip() in ("0", "0.0") for name in names)
 
 
-def _blocks(row: Row, name: str | None, prompt_tokens: int) -> tuple[int, ...]:
+def _hash(name: object) -> int | None:
+    """Of a conversation's name; None for none."""
+    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
+        return None
+    text = str(name).encode()
+    return zlib.crc32(text) << 32 | zlib.adler32(text)
+
+
+def _blocks(row: Row, format: TraceFormat, prompt_tokens: int) -> tuple[int, ...]:
+    name, size = format.blocks, format.block_tokens
     found = row.get(name) if name else None
     if found is None:
         return ()
     if not isinstance(found, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
         raise ValueError(f"{name} {str(found)[:40]!r}: expected a list of whole numbers")
-    needed = -(-prompt_tokens // BLOCK_TOKENS)
+    needed = -(-prompt_tokens // size)
     if len(found) != needed:
         raise ValueError(
-            f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {BLOCK_TOKENS}; expected "
+            f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {size}; expected "
             "an id of each, or none of the field"
         )
     return tuple(found)

@@ -57,8 +57,8 @@ class TrafficOptions:
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="recorded traffic: Mooncake, Azure, BurstGPT, OpenTelemetry, LiteLLM, agents, ServeGen, our own "
-            "(docs/twin.md)"
+            help="recorded traffic: Mooncake, Bailian, Azure, BurstGPT, OpenTelemetry, LiteLLM, agents, ServeGen, our "
+            "own (docs/twin.md)"
         ),
     ] = None
     speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
