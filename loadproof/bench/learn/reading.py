@@ -26,8 +26,17 @@ from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.trace_folders import is_trace_folder
 from loadproof.bench.workload.trace_formats import TraceError
-from loadproof.bench.workload.traces import MOST_PROBLEMS, Trace, TraceRow, trace_notes, trace_of
+from loadproof.bench.workload.traces import (
+    MOST_PROBLEMS,
+    TooManyError,
+    Trace,
+    TraceRow,
+    each_row,
+    trace_notes,
+    trace_of,
+)
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.loads import MOST_REQUESTS
 
 _MOST_TURNS: Final = 65_535
 _MOST_PREFIXES: Final = 10_000  # system prompts that are told apart; who has more shares none
@@ -241,7 +250,7 @@ def read_recorded(
                     f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone"
                 )
             else:
-                _read_trace(file, found)
+                _read_trace(file, found, tell)
         except InputError as error:
             problems.append(str(error))
         if len(problems) >= MOST_PROBLEMS:
@@ -306,12 +315,16 @@ def _read_captures(
             return
 
 
-def _read_trace(file: File, found: Recorded) -> None:
+def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -> None:
     """What is wrong with a trace is said without what it holds: it may be no trace, but somebody's prompts."""
     if file.path is None:
         raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
     try:
-        trace = trace_of(file.path)
+        try:
+            trace = trace_of(file.path)
+        except TooManyError:
+            _read_long(file, file.path, found, tell)
+            return
     except TraceError as error:
         places = [place for place in error.places if place != file.name]
         raise InputError(
@@ -320,6 +333,23 @@ def _read_trace(file: File, found: Recorded) -> None:
         ) from None
     _add(trace, found)
     found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
+
+
+def _read_long(file: File, path: Path, found: Recorded, tell: Callable[[Progress], None]) -> None:
+    """One of more requests than are held at once, row by row: blocks tell turns, and the twin does not play it."""
+    if path.is_dir():
+        raise InputError(f"{file.name}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
+    conversations = Conversations()
+
+    def take(row: TraceRow) -> None:
+        _add_row(row, 0.0, conversations, found)
+        if found.read % _TOLD_EVERY == 0:
+            tell(Progress(found.read, 0, 0))
+
+    passed = each_row(path, take)
+    found.dated = passed.began_s is not None
+    found.at_s = array("d", (np.asarray(found.at_s) + (passed.began_s or 0.0)).tobytes())
+    found.notes += trace_notes(path, passed, blocks_used=any(found.turns))
 
 
 def recorded_of(trace: Trace) -> Recorded:
@@ -333,9 +363,13 @@ def _add(trace: Trace, found: Recorded) -> None:
     found.dated = trace.began_s is not None
     conversations = Conversations()
     for row in trace.rows:
-        at_s, (_, turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
-        found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
+        _add_row(row, trace.began_s or 0.0, conversations, found)
     found.rows = trace.rows if any(row.blocks or row.session is not None for row in trace.rows) else ()
+
+
+def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found: Recorded) -> None:
+    _, turn, new_tokens = conversations.turn_of(row)
+    found.add(Request(row.due_s + began_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
 
 
 def _by_time(found: Recorded) -> Recorded:

@@ -10,11 +10,14 @@ with its answer, is no longer than its own.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from loadproof.bench.workload.traces import TraceRow
 
 _MOST_HELD: Final = 32  # conversations of one session that may go on: it may be everybody's
+_MOST_SESSIONS: Final = 200_000  # that may go on, and last blocks that others may begin with; the oldest are over
+
+_Held = TypeVar("_Held")
 
 
 class Turn(NamedTuple):
@@ -41,7 +44,8 @@ class Conversations:
         return Turn(0, 0, row.input_tokens)
 
     def _in_session(self, row: TraceRow, session: int) -> Turn:
-        latest = self._latest.setdefault(session, [])
+        latest = self._latest[session] = self._latest.pop(session, [])  # the last one now
+        _forget_oldest(self._latest)
         goes_on = [place for place, (before, _) in enumerate(latest) if _continues(row, before)]
         if not goes_on:
             turn = self._first(row)
@@ -65,12 +69,19 @@ class Conversations:
             end = row.blocks[-2]
             known = self._ends.get(end)
             alone = end not in self._ends or (known is not None and known is found and turn.turn > 1)
+            self._ends.pop(end, None)
             self._ends[end] = (row.input_tokens, row.output_tokens, turn) if alone else None
+            _forget_oldest(self._ends)
         return turn
 
     def _first(self, row: TraceRow) -> Turn:
         self._count += 1
         return Turn(self._count, 1, row.input_tokens)
+
+
+def _forget_oldest(held: dict[int, _Held]) -> None:
+    if len(held) > _MOST_SESSIONS:
+        held.pop(next(iter(held)))
 
 
 def _next(row: TraceRow, before: Turn, input_tokens: int, output_tokens: int) -> Turn:

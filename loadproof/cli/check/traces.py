@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 
 from loadproof.bench.workload.too_long import too_long
@@ -23,15 +24,22 @@ def with_traces(checked: Checked) -> Checked:
             mark, dotted = place_in(checked.file, path), ".".join(map(str, path))
             problems += [
                 Problem(mark.file, mark.line, mark.column, code, dotted, *said)
-                for code, said in _wrong(checked.profile, file)
+                for code, said in _wrong(checked.profile, file, _until_s(checked.profile, path))
             ]
     return checked.refused_for(problems)
 
 
-def _wrong(profile: Profile, file: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+def _until_s(profile: Profile, path: Sequence[str | int]) -> float:
+    """How long a benchmark plays the trace that is named there."""
+    benchmark = profile.benchmark
+    duration_s = benchmark.duration_s if path[0] == "workload" else benchmark.phases[int(path[2])].duration_s
+    return inf if duration_s is None else duration_s
+
+
+def _wrong(profile: Profile, file: Path, until_s: float) -> Iterator[tuple[str, tuple[str, str]]]:
     """(code, (what was found, how to mend it))."""
     try:
-        rows = trace_of(file).rows
+        rows = trace_of(file, until_s=until_s).rows
     except InputError as error:
         first, *others = str(error).splitlines()
         more = f", and {len(others):,} more" if others else ""

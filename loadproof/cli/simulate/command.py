@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -149,13 +150,13 @@ def _traffic(
         return load, 60.0 if options.minutes is None else options.minutes
     if replace(options, minutes=None, trace=None, speed=None) != TrafficOptions():
         raise InputError("--trace brings its own load; leave --concurrency, --rate, --arrivals and the ramp out")
-    load, lasts_minutes = _recorded(trace, options.speed or 1.0)
+    load, lasts_minutes = _recorded(trace, options.speed or 1.0, options.minutes)
     return load, lasts_minutes if options.minutes is None else options.minutes
 
 
-def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
-    """The recorded traffic, and the minutes it lasts (its last request included)."""
-    read = trace_of(trace, speed)
+def _recorded(trace: Path, speed: float, minutes: float | None) -> tuple[Traffic, float]:
+    """The recorded traffic, so many minutes of it, and those it lasts (its last request included)."""
+    read = trace_of(trace, speed, inf if minutes is None else 60 * minutes)
     for note in trace_notes(trace, read, blocks_used=True):
         print(note, file=sys.stderr)
     traffic = played(read.rows, f"trace {trace.name}, {len(read.rows):,} requests")
