@@ -23,6 +23,7 @@ import orjson
 
 from loadproof.bench.learn.captures import Request, is_capture, request_of
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
+from loadproof.bench.workload.access_logs import UncountedError, access_log_of_line
 from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.trace_folders import is_trace_folder
 from loadproof.bench.workload.trace_formats import TraceError
@@ -38,6 +39,7 @@ from loadproof.bench.workload.traces import (
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.loads import MOST_REQUESTS
 
+_BEGIN_BYTES: Final = 4096  # of a line: enough to see what it is
 _MOST_TURNS: Final = 65_535
 _MOST_PREFIXES: Final = 10_000  # system prompts that are told apart; who has more shares none
 _MOST_MODELS: Final = 100
@@ -245,7 +247,8 @@ def read_recorded(
             elif len(files) > 1 and _BODY.search(file.name):
                 bodies += 1
             elif len(files) > 1:
-                number = next((number for number, _ in lines_of(file)), 1)
+                number, line = next(lines_of(file), (1, b""))
+                _refuse_access_log(file, number, line)
                 problems.append(
                     f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone"
                 )
@@ -278,10 +281,16 @@ def _holds_captures(file: File) -> bool | None:
     """By its first line that is JSON, one cut off being told by its place later; None where no line is."""
     if not file.name.endswith(CAPTURES):
         return False
-    for _, line in lines_of(file):
+    for number, line in lines_of(file):
         with suppress(orjson.JSONDecodeError):
             return is_capture(orjson.loads(line))
+        _refuse_access_log(file, number, line)
     return None
+
+
+def _refuse_access_log(file: File, number: int, line: bytes) -> None:
+    if whose := access_log_of_line(line[:_BEGIN_BYTES].decode(errors="replace")):
+        raise UncountedError(f"{file.name}:{number}", whose)
 
 
 def _read_captures(
@@ -325,6 +334,8 @@ def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -
         except TooManyError:
             _read_long(file, file.path, found, tell)
             return
+    except UncountedError:  # which quotes nothing
+        raise
     except TraceError as error:
         places = [place for place in error.places if place != file.name]
         raise InputError(

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 
 import orjson
 
+from loadproof.bench.workload.access_logs import UncountedError, access_log_of_fields, access_log_of_line
 from loadproof.bench.workload.lines import lines_of
 from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, opened
 from loadproof.bench.workload.trace_formats import (
@@ -180,6 +181,8 @@ class _Reading:
         place = f"{self.path}:{number}"
         self._format = self._format or format_of(list(row))
         if self._format is None:
+            if whose := access_log_of_fields(row):
+                raise UncountedError(place, whose)
             named = ", ".join(list(row)[:8])
             raise TraceError((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
         time, prompt, answer = self._format.fields
@@ -253,7 +256,10 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             texts = (line.decode() for _, line in lines_of(str(path), binary))
             reader = csv.DictReader(texts, restkey=_BEYOND, skipinitialspace=True)
             if format_of(reader.fieldnames or ()) is None:
-                found = ", ".join(reader.fieldnames or ()) or "nothing"
+                names = reader.fieldnames or ()
+                if whose := access_log_of_line(",".join(names)) or access_log_of_fields(names):
+                    raise UncountedError(f"{path}:1", whose)
+                found = ", ".join(names) or "nothing"
                 raise TraceError((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
             for row in reader:
                 yield reader.line_num, row
