@@ -10,6 +10,7 @@ from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.traces import TraceRow
 from loadproof.simulation import OpenLoop, Traffic
 from loadproof.simulation.chunked import BLOCK_TOKENS
+from loadproof.simulation.fleet import Size
 
 _IDS_APART: Final = 1 << 24  # of two conversations
 
@@ -19,18 +20,15 @@ def played(rows: Sequence[TraceRow], words: str) -> Traffic:
 
     Where a conversation is only named, its prompts and answers are taken as ever longer beginnings of one text.
     """
-    times = OpenLoop([row.due_s * 1000 for row in rows])
-    if any(row.blocks for row in rows):
-        sizes = [(row.input_tokens, row.output_tokens, row.blocks, row.session) for row in rows]
-        return Traffic(times, sizes, words, rows[0].block_tokens)
-    if all(row.session is None for row in rows):
+    times, told = OpenLoop([row.due_s * 1000 for row in rows]), any(row.blocks for row in rows)
+    if not told and all(row.session is None for row in rows):
         return Traffic(times, [(row.input_tokens, row.output_tokens) for row in rows], words)
-    conversations = Conversations()
-    sized = [
-        (row.input_tokens, row.output_tokens, _blocks(conversations.turn_of(row).conversation, row), row.session)
-        for row in rows
-    ]
-    return Traffic(times, sized, words, BLOCK_TOKENS)
+    conversations, sizes = Conversations(), list[Size]()
+    for row in rows:
+        conversation = conversations.turn_of(row).conversation
+        blocks = row.blocks if told else _blocks(conversation, row)
+        sizes.append((row.input_tokens, row.output_tokens, blocks, conversation or None))
+    return Traffic(times, sizes, words, rows[0].block_tokens if told else BLOCK_TOKENS)
 
 
 def _blocks(conversation: int, row: TraceRow) -> Sequence[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -93,10 +94,12 @@ def simulate(
     loaded = load_profile(profile)
     strategies: list[Routing | None] = [None] if routing is None else [routing] if routing != "all" else [*ROUTINGS]
     begins, found = _moment(starts_at), list[ProfileSimulation]()
+    load, minutes = _traffic(loaded, profile, options, begins, seed)
     with Terminal(stderr=True).status("simulating") as status:
         for strategy in strategies:
-            load, minutes = _traffic(loaded, profile, options, begins, seed)
-            _refuse_without_sessions(strategy, routing, loaded)
+            if found and not isinstance(load.sizes, Sequence):  # what is drawn is used up
+                load, minutes = _traffic(loaded, profile, options, begins, seed)
+            _refuse_without_sessions(strategy, routing, loaded, load)
             words = f"simulating {load.words}" + (f", routed {strategy}" if strategy else "")
             status.update(words)
             made = simulate_profile(
@@ -121,10 +124,16 @@ def simulate(
     return ExitCode.OK if all(made.summary.requests for made in found) else ExitCode.MISSED
 
 
-def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile) -> None:
-    if strategy == "sticky" and routing == "sticky" and mixture_of(profile.workload).single:
+def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile, traffic: Traffic) -> None:
+    if not strategy == routing == "sticky":
+        return
+    rows = traffic.sizes if isinstance(traffic.sizes, Sequence) else None
+    if rows is None and not mixture_of(profile.workload).single:
+        return
+    if not any(isinstance(row, tuple) and row[3:] not in ((), (None,)) for row in rows or ()):
         raise InputError(
-            "--routing sticky: requests have no sessions; it goes with turns of 2 or more, steps or classes"
+            "--routing sticky: requests have no sessions; it goes with turns of 2 or more, steps or classes, or with a "
+            "trace that tells conversations"
         )
 
 
