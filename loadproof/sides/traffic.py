@@ -17,6 +17,8 @@ from loadproof.bench.learn.traced import Traced, planned_as, traced_of
 from loadproof.bench.workload.too_long import too_long
 from loadproof.bench.workload.trace_folders import opened
 from loadproof.bench.workload.trace_formats import TraceError
+from loadproof.bench.workload.traces import TooManyError
+from loadproof.loads import MOST_REQUESTS
 from loadproof.profiles import Profile
 from loadproof.review.assemble import LateError
 from loadproof.review.model import Traffic
@@ -56,6 +58,8 @@ class Traces:
                 return _why_not(file) or traced_of(file)
         except LateError:
             return Traffic(unread="there is no time to read it; give more with --within")
+        except TooManyError:
+            return Traffic(wrong=f"it has more than {MOST_REQUESTS:,} requests, which no benchmark holds at once")
         except TraceError as error:
             place = error.places[0].removeprefix(f"{file}") if error.places else ""
             line = f" (line {place[1:]})" if place[1:].isdecimal() else ""

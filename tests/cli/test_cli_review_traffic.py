@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from review_repository import PROFILE, Project
 
+from loadproof.bench.workload import traces
 from loadproof.review.assemble import review
 from loadproof.review.model import ProfileReview
 from loadproof.sides import traffic
@@ -67,7 +68,9 @@ def test_the_objectives_are_predicted_of_the_traces_requests(project: Project) -
     assert 8 < e2e.after.predicted / e2e.before.predicted < 11
 
 
-def test_a_trace_that_becomes_no_trace_or_too_long_is_at_risk(project: Project) -> None:
+def test_a_trace_that_becomes_no_trace_or_too_long_is_at_risk(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is in the file is not quoted: it may be anything."""
     project.write(FILE, rows(3, 1.0, 200, 50) + "4,secret,50\n")
     project.commit()
@@ -76,6 +79,11 @@ def test_a_trace_that_becomes_no_trace_or_too_long_is_at_risk(project: Project) 
     project.commit()
     severity, said = told(reviewed(project))
     assert severity == "risk" and "3 of 3 requests are longer than the server takes" in said
+    monkeypatch.setattr(traces, "MOST_REQUESTS", 5)
+    project.write(FILE, rows(9, 1.0, 200, 50))
+    project.commit()
+    severity, said = told(reviewed(project))
+    assert severity == "risk" and said.startswith("; it has more than ")
 
 
 def test_a_profile_whose_server_takes_its_trace_no_more_is_at_risk(project: Project) -> None:
