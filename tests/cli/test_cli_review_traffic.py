@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from review_repository import PROFILE, Project
 
 from loadproof.bench.workload import traces
-from loadproof.review.assemble import review
+from loadproof.review.assemble import LateError, review
 from loadproof.review.model import ProfileReview
 from loadproof.sides import traffic
 from loadproof.sides.deadline import Deadline
@@ -106,14 +108,14 @@ def test_nothing_without_a_bound_is_read(project: Project, monkeypatch: pytest.M
     one = reviewed(project)
     assert f"{name} is new" in " ".join(row.message for row in one.findings)
     assert [note for note in one.notes if name in note] == [
-        f"after: {name}: not read: larger than 16 MiB, the most that a review reads of a file"
+        f"after: {name}: not planned: larger than 16 MiB, the most that a review reads of a file"
     ]
     project.profile("dev/chat", workload={**TRACE, "arrivals": {**arrivals, "trace": "clients"}})
     project.write("deploy_profiles/dev/clients/chunk-0-trace.csv", "0,1,1,Gamma,1,1\n")
     project.write("deploy_profiles/dev/clients/chunk-0-dataset.json", '{"0": {}}')
     project.commit()
     assert [note for note in reviewed(project).notes if "clients" in note] == [
-        "after: deploy_profiles/dev/clients: not read: a folder, which no review reads"
+        "after: deploy_profiles/dev/clients: not planned: a folder, which no review reads"
     ]
 
 
@@ -129,3 +131,25 @@ def test_a_trace_takes_its_share_of_the_time_alone(project: Project, monkeypatch
     project.commit()
     said = told(reviewed(project, Deadline(8)))
     assert said == ("warning", "; its requests are not compared: there is no time to read it; give more with --within")
+
+
+def test_a_plan_of_the_traces_requests_that_takes_too_long_is_left_out(project: Project) -> None:
+    """The profile is planned by its own lengths then, and is not refused."""
+    project.write(FILE, rows(121, 1.0, 200, 500))
+    project.commit()
+    times = iter([LateError("too long"), None])
+
+    @contextmanager
+    def bounded() -> Iterator[None]:
+        if error := next(times):
+            raise error
+        yield
+
+    (one,) = review("main", "head", project.sides("HEAD^", "HEAD").pairs, (), 0, bounded=bounded).profiles
+    (e2e,) = [row for row in one.objectives if row.name == "e2e_p95_ms"]
+    assert e2e.before is not None and e2e.after is not None
+    assert e2e.before.predicted == e2e.after.predicted
+    assert "answer tokens 50 (p95 51) → 500 (p95 501)" in told(one)[1]
+    assert [note for note in one.notes if note.startswith("after: ")] == [
+        f"after: {FILE}: not planned: to plan with its requests takes too long; give it more time with --within"
+    ]

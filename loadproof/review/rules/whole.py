@@ -169,7 +169,9 @@ def _traffic(before: Traffic | None, after: Traffic | None) -> tuple[str, Severi
         return "", None
     newly = bool(after.wrong) and (before is None or before.wrong != after.wrong)
     severity: Severity | None = "risk" if newly else None
-    said = [after.wrong] if newly else [f"its requests are not compared: {after.unread}"] if after.unread else []
+    said = [after.wrong] if newly else []
+    if after.unread and not after.figures:
+        said = [f"its requests are not compared: {after.unread}"]
     old = before.figures if before is not None else {}
     changed = [
         f"{name} {old[name]} → {figure}" if name in old else f"{name} {figure}"
