@@ -250,7 +250,8 @@ def read_recorded(
                 number, line = next(lines_of(file), (1, b""))
                 _refuse_access_log(file, number, line)
                 problems.append(
-                    f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone"
+                    f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone: put "
+                    "the files of one together (without CSV's later headers), and name that"
                 )
             else:
                 _read_trace(file, found, tell)
