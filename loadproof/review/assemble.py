@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Final
 
 from loadproof.review.context import Context
 from loadproof.review.cost import cost_changes
 from loadproof.review.curves import curves_of
 from loadproof.review.evidence import evidence_of
 from loadproof.review.fields import field_changes
-from loadproof.review.model import MeasuredRun, Pair, ProfileReview, ResourceChange, Review, Side
+from loadproof.review.model import MeasuredRun, Pair, ProfileReview, ResourceChange, Review, Side, Traffic
 from loadproof.review.objectives import objective_changes, plan_of
 from loadproof.review.resources import macros, resource_changes, unknown_types
 from loadproof.review.rules import findings_of
@@ -36,17 +37,41 @@ def review(
     Pairs are looked at, what is deployed first, until `late` says why no more of them are; the others are refused for
     that, and so is one that raises LateError within `bounded`.
     """
-    reviewed = []
-    for pair in sorted(pairs, key=lambda pair: pair.before is None):
-        refusal = late()
-        try:
-            with bounded():
-                found = review_pair(_put_off(pair, refusal) if refusal else pair, runs)
-        except LateError as error:
-            found = review_pair(_put_off(pair, str(error)), runs)
-        reviewed.append(found)
+    reviewed = [_in_time(pair, late(), runs, bounded) for pair in sorted(pairs, key=lambda pair: pair.before is None)]
     reviewed.sort(key=lambda one: (one.pair.environment_name, one.pair.name))
     return Review(base, head, tuple(reviewed), unaffected, not_run)
+
+
+_PLANNED: Final = "its lengths, turns and mean rate, fitted, are planned in place of the workload's"
+_NO_TIME: Final = "to plan with its requests takes too long; give it more time with --within"
+
+
+def _in_time(
+    pair: Pair, refusal: str, runs: Sequence[MeasuredRun], bounded: Callable[[], AbstractContextManager[None]]
+) -> ProfileReview:
+    """With the requests of its traces, else without; refused where neither is done in time."""
+    sides = [side for side in (pair.before, pair.after) if side is not None]
+    fitted = any(one.planned is not None for side in sides for one in side.traffic.values())
+    for one in () if refusal else (pair, _without_traces(pair)) if fitted else (pair,):
+        try:
+            with bounded():
+                return review_pair(one, runs)
+        except LateError as error:
+            refusal = str(error)
+    return review_pair(_put_off(pair, refusal), runs)
+
+
+def _without_traces(pair: Pair) -> Pair:
+    """Planned by the workload's own lengths, and said so."""
+    before, after = (side and replace(side, traffic=_unplanned(side.traffic)) for side in (pair.before, pair.after))
+    return replace(pair, before=before, after=after)
+
+
+def _unplanned(traffic: Mapping[str, Traffic]) -> dict[str, Traffic]:
+    return {
+        file: replace(one, planned=None, unread=_NO_TIME) if one.planned is not None else one
+        for file, one in traffic.items()
+    }
 
 
 def _put_off(pair: Pair, refusal: str) -> Pair:
@@ -101,6 +126,10 @@ def _notes(pair: Pair, resources: tuple[ResourceChange, ...], why_before: str, w
             )
         if why:
             yield f"{word}: not planned: {why}"
+        traffic = side.traffic.get(side.arrivals) if side else None
+        if side is not None and traffic is not None and side.profile is not None:
+            how = f"not planned: {traffic.unread or traffic.wrong}" if traffic.planned is None else _PLANNED
+            yield f"{word}: {side.arrivals}: {how}"
     for stack in dict.fromkeys(stack for side in (pair.before, pair.after) if side for stack in macros(side.templates)):
         yield f"{stack}: its template is rewritten by macros (Transform, Fn::ForEach), whose outcome is not compared"
     for name in unknown_types(resources):

@@ -55,7 +55,7 @@ def cost_changes(before: Side | None, after: Side | None, plan_before: Plan | No
 
 
 def _side_cost(side: Side | None, plan: Plan | None) -> _SideCost | None:
-    profile = side.profile if side else None
+    profile = side.planned if side else None
     if side is None or (profile is None and not side.problems and not side.refusal):
         return None
     if profile is None:

@@ -19,6 +19,20 @@ SignedBy = Literal["gate", "person", "claimed"]
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a trace says: `figures` by what they are of, in words; `wrong` is what a benchmark cannot send of it.
+
+    `planned` is the profile with the trace's requests in place of its own lengths, None where nothing was fitted;
+    `unread` then says why, if the file is no wrong one.
+    """
+
+    figures: Mapping[str, str] = field(default_factory=dict)
+    wrong: str = ""
+    planned: Profile | None = None
+    unread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """One profile at one ref, with what it synthesizes to.
 
@@ -28,6 +42,7 @@ class Side:
     file or a parent writes stand, (file, line) by field path; empty where nobody looked. `data` are ids of contents, by
     file: what the benchmark reads beside the profile; of an environment, who may sign evidence. `converted`: files that
     git writes otherwise at checkout than they were read, by what (`eol=crlf`); of an environment those of code too.
+    `traffic` is what the traces among `data` say, by file; `arrivals` is the one that the workload's arrivals name.
     """
 
     file: str
@@ -39,6 +54,14 @@ class Side:
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     converted: Mapping[str, str] = field(default_factory=dict)
+    traffic: Mapping[str, Traffic] = field(default_factory=dict)
+    arrivals: str = ""
+
+    @property
+    def planned(self) -> Profile | None:
+        """The profile as a plan reckons with it: with the requests of its trace, where that was read."""
+        traffic = self.traffic.get(self.arrivals)
+        return self.profile if traffic is None or traffic.planned is None else traffic.planned
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from loadproof.simulation.targets import make_plan
 
 def plan_of(side: Side | None) -> tuple[Plan | None, str]:
     """(the plan, why there is none): no profile, Bedrock, a model or an instance type the catalog lacks."""
-    profile = side.profile if side else None
+    profile = side.planned if side else None
     if profile is None:
         return None, ""
     try:

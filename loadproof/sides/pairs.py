@@ -28,6 +28,7 @@ from loadproof.sides.synthesis import (
     jobs_of,
     split,
 )
+from loadproof.sides.traffic import Traces
 from loadproof.sides.tree import Tree
 from loadproof.walls.prison import prison_kind
 
@@ -290,6 +291,7 @@ def _pairs(
     places: Sequence[Place], halves: Sequence[UnfinishedSide], deadline: Deadline, choice: Choice
 ) -> Iterator[_Paired]:
     base, head = halves
+    traces = Traces(deadline.bounded)
     for place in places:
         if deadline.is_over(REVIEWED):
             for half in halves:
@@ -299,7 +301,7 @@ def _pairs(
             continue
         bare = [half.is_bare(place) for half in halves]  # of both, the environment's file is all there is to tell of
         before, after = (
-            half.side(place) if place in half.found and (all(bare) or not half.is_bare(place)) else None
+            half.side(place, traces) if place in half.found and (all(bare) or not half.is_bare(place)) else None
             for half in halves
         )
         yield _Paired(

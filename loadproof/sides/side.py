@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from loadproof.errors import CouldNotRunError, InputError, Problem
 from loadproof.profiles import Checked, check_file
@@ -20,7 +20,7 @@ from loadproof.profiles.loader import named_files
 from loadproof.profiles.names import stack_name
 from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.tree import Items, Map, Node, Problems
-from loadproof.review.model import Side
+from loadproof.review.model import Side, Traffic
 from loadproof.scaffold import team_files
 from loadproof.sides.affected import (
     ENVIRONMENT,
@@ -35,7 +35,14 @@ from loadproof.sides.affected import (
 )
 from loadproof.sides.git import MOST_BLOB_BYTES, OVERSIZED
 from loadproof.sides.names import digest_of, readable_name
+from loadproof.sides.traffic import Traces
 from loadproof.sides.tree import PROFILES, Tree
+
+
+class _Traffic(TypedDict):
+    traffic: Mapping[str, Traffic]
+    arrivals: str
+
 
 _CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
@@ -174,7 +181,7 @@ class UnfinishedSide:
         ]
         return digest_of([*rows, *meets])
 
-    def side(self, place: Place) -> Side:
+    def side(self, place: Place, traces: Traces) -> Side:
         """What the review is given: problems where the checks found some, else why there is no template."""
         file = readable_name(self.tree.folder + self.found[place].file)
         if place not in self.checked:
@@ -195,7 +202,23 @@ class UnfinishedSide:
             places=self._places(checked),
             data=self.data(place),
             converted=self.converted(place),
+            **self._traffic(place, traces),
         )
+
+    def _traffic(self, place: Place, traces: Traces) -> _Traffic:
+        """What the traces of a profile say, of those that lie in the project and were laid out."""
+        profile = self.checked[place].profile
+        if profile is None or place in self.refusals:
+            return {"traffic": {}, "arrivals": ""}
+        found, arrivals, outside = dict[str, Traffic](), "", self._leading_out(place)
+        for field_name, _, path in self._beside(place):
+            file, name = self.root / path, readable_name(self.tree.folder + path)
+            if not field_name.endswith("trace") or field_name in outside or not file.exists():
+                continue
+            found[name] = traces.traffic_of(profile, self.tree.ids.get(path, str(file)), file, name)
+            if field_name.startswith("workload."):
+                arrivals = name
+        return {"traffic": found, "arrivals": arrivals}
 
     def converted(self, place: Place) -> dict[str, str]:
         """What a checkout writes otherwise than it was read, and how: a place's own, and code with environments."""

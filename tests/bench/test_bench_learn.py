@@ -165,7 +165,8 @@ def test_every_bad_file_of_a_folder_is_told_with_its_line(tmp_path: Path) -> Non
         read_recorded([str(tmp_path)])
     assert [line.removeprefix(f"{tmp_path}/") for line in str(raised.value).splitlines()] == [
         "a.jsonl:1: not JSON (cut off, or of another kind); one object a line",
-        "b.jsonl:1: no data capture or invocation log, and a trace is learned from alone",
+        "b.jsonl:1: no data capture or invocation log, and a trace is learned from alone: put the files of one "
+        "together (without CSV's later headers), and name that",
         "d.jsonl:2: not JSON (cut off, or of another kind); one object a line",
     ]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from loadproof.bench.workload.arrivals import schedule_of
+from loadproof.bench.workload.conversations import Conversations
+from loadproof.bench.workload.played import played
 from loadproof.bench.workload.traces import TraceRow, read_trace, trace_notes, trace_of
 from loadproof.errors import InputError
 from loadproof.loads import Load
@@ -161,7 +164,7 @@ def test_spans_that_ask_no_model_for_an_answer_are_left_out(tmp_path: Path) -> N
     assert [(row.due_s, row.input_tokens, row.output_tokens) for row in trace.rows] == [(0, 20, 2), (3, 20, 2)]
     assert trace_notes(path, trace, blocks_used=True)[:2] == [
         "s.jsonl: 1 rows without tokens are left out: requests that failed",
-        "s.jsonl: the conversations that 1 rows name are not used",
+        "s.jsonl: the conversations that 1 rows name are used: a prompt goes on from the longest it has room for",
     ]
 
 
@@ -181,14 +184,81 @@ def test_a_span_a_line_may_list_its_attributes(tmp_path: Path) -> None:
 
 
 def test_burstgpts_second_release_names_conversations(tmp_path: Path) -> None:
-    """Its column is not used, which is said."""
+    """A benchmark's prompts share nothing all the same, which is said."""
     text = BURST.replace("Timestamp,", "Timestamp,Session ID,Elapsed time,")
     rows = ["5,a,1.5,ChatGPT,472,18,490,Conversation log", "6,,1.5,ChatGPT,472,18,490,API log"]
     path = written(tmp_path, "b.csv", "\n".join([text.splitlines()[0], *rows]))
+    named = "b.csv: the conversations that 1 rows name are"
     assert trace_notes(path, trace_of(path), blocks_used=True) == [
-        "b.csv: the conversations that 1 rows name are not used",
+        f"{named} used: a prompt goes on from the longest it has room for"
+    ]
+    assert trace_notes(path, trace_of(path), blocks_used=False) == [
+        f"{named} not used",
         "b.csv: BurstGPT traces tell no prefixes: each prompt is by itself, and no cache finds any of it",
     ]
+
+
+def turns(rows: Sequence[TraceRow]) -> list[tuple[int, int, int]]:
+    """(conversation, turn, what it brought)."""
+    conversations = Conversations()
+    return [tuple(conversations.turn_of(row)) for row in rows]
+
+
+def test_spans_of_one_conversation_are_its_turns(tmp_path: Path) -> None:
+    """100 + 20 tokens, then 150 (30 new), beside another of the same name that begins anew with 40; one has no name."""
+    of = [("a", 100, 20), ("b", 90, 5), ("a", 150, 20), ("a", 40, 9), ("", 160, 1), ("a", 200, 20)]
+    lines = [
+        span(at, gen_ai__usage__input_tokens=prompt, gen_ai__usage__output_tokens=answer, session__id=name)
+        for at, (name, prompt, answer) in enumerate(of)
+    ]
+    rows = read_trace(written(tmp_path, "s.jsonl", "".join(lines)))
+    assert turns(rows) == [(1, 1, 100), (2, 1, 90), (1, 2, 30), (3, 1, 40), (0, 0, 160), (1, 3, 30)]
+
+
+def test_mooncakes_prompts_that_repeat_all_of_another_are_its_next_turn(tmp_path: Path) -> None:
+    """Block 0 is a system prompt: prompts of two blocks end with it, and nothing goes on from them. The second turn of
+    the first conversation repeats its two full blocks, not the last, begun one; then one more goes on from the same."""
+    prompts = [
+        (1200, [0, 1, 2]),
+        (900, [0, 3]),
+        (800, [0, 4]),
+        (2500, [0, 1, 5, 6, 7]),
+        (2100, [0, 8, 9, 10, 11]),
+        (1300, [0, 1, 12]),
+        (3100, [0, 1, 5, 6, 13, 14, 15]),
+    ]
+    lines = [
+        json.dumps({"timestamp": at, "input_length": tokens, "output_length": 100, "hash_ids": ids}) + "\n"
+        for at, (tokens, ids) in enumerate(prompts)
+    ]
+    told = turns(read_trace(written(tmp_path, "m.jsonl", "".join(lines))))
+    assert [turn for _, turn, _ in told] == [1, 1, 1, 2, 1, 2, 3]
+    assert [told[at][2] for at in (3, 5, 6)] == [1200, 1, 500]
+
+
+def test_bailians_rows_name_the_one_they_go_on_from(tmp_path: Path) -> None:
+    """Mooncake's fields, but seconds and blocks of 16 tokens: 40 are three, 90 six."""
+    lines = [
+        {"chat_id": 7, "parent_chat_id": -1, "timestamp": 61.5, "input_length": 40, "hash_ids": [1, 2, 3]},
+        {"chat_id": 8, "parent_chat_id": -1, "timestamp": 62, "input_length": 40, "hash_ids": [1, 2, 4]},
+        {"chat_id": 9, "parent_chat_id": 7, "timestamp": 63.5, "input_length": 90, "hash_ids": [1, 2, 5, 6, 7, 8]},
+        {"chat_id": 10, "parent_chat_id": 9, "timestamp": 64, "input_length": 95, "hash_ids": [1, 2, 5, 6, 7, 9]},
+    ]
+    text = "".join(json.dumps({**line, "output_length": 30, "type": "text", "turn": 1}) + "\n" for line in lines)
+    trace = trace_of(written(tmp_path, "q.jsonl", text))
+    assert trace.format == "Bailian"
+    assert [(row.due_s, row.block_tokens) for row in trace.rows] == [(0, 16), (0.5, 16), (2, 16), (2.5, 16)]
+    assert turns(trace.rows) == [(1, 1, 40), (2, 1, 40), (1, 2, 20), (1, 3, 1)]
+
+
+def test_named_conversations_are_found_in_a_cache(tmp_path: Path) -> None:
+    """Of a second turn's 1,000 tokens the whole blocks of 16 of the 600 and 50 before it: 40 of them."""
+    text = "startTime,prompt_tokens,completion_tokens,session_id\n"
+    text += "2026-01-05 10:00:00,600,50,s\n2026-01-05 10:01:00,1000,50,s\n2026-01-05 10:02:00,1000,50,t\n"
+    traffic = played(read_trace(written(tmp_path, "l.csv", text)), "a trace")
+    blocks = [size[2] for size in traffic.sizes]
+    assert traffic.block_tokens == 16
+    assert [len({*blocks[0]} & {*one}) for one in blocks[1:]] == [40, 0]
 
 
 def test_blocks_are_kept(tmp_path: Path) -> None:

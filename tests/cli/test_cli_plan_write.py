@@ -210,3 +210,23 @@ def test_a_map_that_gets_other_keys_keeps_its_place_and_its_comment(tmp_path: Pa
     (line,) = [line for line in target.read_text(encoding="utf-8").splitlines() if "settings:" in line]
     length = "(max_model_len|context_length): 8192"
     assert re.fullmatch(rf"  settings: \{{tensor_parallel_degree: 1, {length}.*\}}  # short on purpose", line)
+
+
+def test_a_plan_reckons_with_the_trace_that_the_arrivals_name(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prompts of 900 tokens where the workload says 256; what is written leaves the workload as it is."""
+    file = root / "dev" / "llama-3-1-8b.yaml"
+    text = file.read_text(encoding="utf-8")
+    arrivals = "  output_tokens: 48\n  arrivals: {process: trace, trace: monday.csv}\n"
+    text = text.replace("  output_tokens: 48\n", arrivals).replace("  concurrency: [1, 2, 4, 8]\n", "")
+    text = text.replace("requests_at_objectives", "# requests_at_objectives")
+    file.write_text(text, encoding="utf-8")
+    rows = "".join(f"{second},900,48\n" for second in range(60))
+    (root / "dev" / "monday.csv").write_text(f"timestamp_s,input_tokens,output_tokens\n{rows}")
+    assert run(["plan", str(file), *AMONG]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Predicted at 900 input and 48 output tokens" in said
+    assert "as fitted to the workload's trace" in said
+    before = load_profile(file)
+    assert run(["plan", str(file), "--write", *AMONG]) == 0
+    after = load_profile(file)
+    assert after.workload == before.workload and after != before

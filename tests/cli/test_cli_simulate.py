@@ -55,6 +55,36 @@ def test_a_trace_is_replayed_with_its_own_times_and_sizes(tmp_path: Path, capsys
     assert [row["sent"] for row in found["windows"]] == [2, 1]
 
 
+CHAINED = [(900, [0, 1]), (2000, [0, 2, 3, 4]), (3000, [0, 2, 3, 5, 6, 7]), (800, [0, 8])]
+
+
+@pytest.mark.parametrize("kind", ["named", "blocks"])
+def test_recorded_conversations_are_routed_by_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """A name tells them, and so do Mooncake's blocks; what it lacks is said once for all strategies."""
+    trace = tmp_path / f"{kind}.jsonl"
+    rows = [
+        {"timestamp": 9000 * at, "input_length": tokens, "output_length": 20, "hash_ids": ids}
+        if kind == "blocks"
+        else {
+            "startTime": f"2026-01-05 10:00:0{at}",
+            "prompt_tokens": tokens,
+            "completion_tokens": 9,
+            "session_id": "s",
+        }
+        for at, (tokens, ids) in enumerate(CHAINED)
+    ]
+    trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(["simulate", PROFILE, "--trace", str(trace), "--routing", "sticky"]) == 0
+    capsys.readouterr()
+    assert run(["simulate", PROFILE, "--trace", str(trace), "--routing", "all"]) == 0
+    assert capsys.readouterr().err.count(f"{trace.name}: ") == (kind == "named")
+    trace.write_text('{"timestamp_s": 0, "input_tokens": 9, "output_tokens": 9}\n')
+    assert run(["simulate", PROFILE, "--trace", str(trace), "--routing", "sticky"]) == 2
+    assert "or with a trace that tells conversations" in capsys.readouterr().err
+
+
 def test_a_workloads_own_trace_lies_beside_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Named in the profile, it is what is replayed, unless a rate is given."""
     (tmp_path / "monday.csv").write_text("timestamp_s,input_tokens,output_tokens\n0,100,10\n70,200,20\n")

@@ -22,13 +22,24 @@ import numpy as np
 import orjson
 
 from loadproof.bench.learn.captures import Request, is_capture, request_of
-from loadproof.bench.learn.conversations import Conversations
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
+from loadproof.bench.workload.access_logs import UncountedError, access_log_of_line
+from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.trace_folders import is_trace_folder
 from loadproof.bench.workload.trace_formats import TraceError
-from loadproof.bench.workload.traces import MOST_PROBLEMS, TraceRow, trace_notes, trace_of
+from loadproof.bench.workload.traces import (
+    MOST_PROBLEMS,
+    TooManyError,
+    Trace,
+    TraceRow,
+    each_row,
+    trace_notes,
+    trace_of,
+)
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.loads import MOST_REQUESTS
 
+_BEGIN_BYTES: Final = 4096  # of a line: enough to see what it is
 _MOST_TURNS: Final = 65_535
 _MOST_PREFIXES: Final = 10_000  # system prompts that are told apart; who has more shares none
 _MOST_MODELS: Final = 100
@@ -71,7 +82,7 @@ class Recorded:
     failed: int = 0
     notes: list[str] = field(default_factory=list)
     rows: Sequence[TraceRow] = ()
-    """of a trace that tells the blocks of its prompts"""
+    """of a trace that tells the blocks of its prompts, or names their conversations"""
 
     def __len__(self) -> int:
         return len(self.at_s)
@@ -236,12 +247,14 @@ def read_recorded(
             elif len(files) > 1 and _BODY.search(file.name):
                 bodies += 1
             elif len(files) > 1:
-                number = next((number for number, _ in lines_of(file)), 1)
+                number, line = next(lines_of(file), (1, b""))
+                _refuse_access_log(file, number, line)
                 problems.append(
-                    f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone"
+                    f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone: put "
+                    "the files of one together (without CSV's later headers), and name that"
                 )
             else:
-                _read_trace(file, found)
+                _read_trace(file, found, tell)
         except InputError as error:
             problems.append(str(error))
         if len(problems) >= MOST_PROBLEMS:
@@ -269,10 +282,16 @@ def _holds_captures(file: File) -> bool | None:
     """By its first line that is JSON, one cut off being told by its place later; None where no line is."""
     if not file.name.endswith(CAPTURES):
         return False
-    for _, line in lines_of(file):
+    for number, line in lines_of(file):
         with suppress(orjson.JSONDecodeError):
             return is_capture(orjson.loads(line))
+        _refuse_access_log(file, number, line)
     return None
+
+
+def _refuse_access_log(file: File, number: int, line: bytes) -> None:
+    if whose := access_log_of_line(line[:_BEGIN_BYTES].decode(errors="replace")):
+        raise UncountedError(f"{file.name}:{number}", whose)
 
 
 def _read_captures(
@@ -306,25 +325,63 @@ def _read_captures(
             return
 
 
-def _read_trace(file: File, found: Recorded) -> None:
+def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -> None:
     """What is wrong with a trace is said without what it holds: it may be no trace, but somebody's prompts."""
     if file.path is None:
         raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
     try:
-        trace = trace_of(file.path)
+        try:
+            trace = trace_of(file.path)
+        except TooManyError:
+            _read_long(file, file.path, found, tell)
+            return
+    except UncountedError:  # which quotes nothing
+        raise
     except TraceError as error:
         places = [place for place in error.places if place != file.name]
         raise InputError(
             "\n".join(f"{place}: neither a data capture, an invocation log nor a row of a trace" for place in places)
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
+    _add(trace, found)
+    found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
+
+
+def _read_long(file: File, path: Path, found: Recorded, tell: Callable[[Progress], None]) -> None:
+    """One of more requests than are held at once, row by row: blocks tell turns, and the twin does not play it."""
+    if path.is_dir():
+        raise InputError(f"{file.name}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
+    conversations = Conversations()
+
+    def take(row: TraceRow) -> None:
+        _add_row(row, 0.0, conversations, found)
+        if found.read % _TOLD_EVERY == 0:
+            tell(Progress(found.read, 0, 0))
+
+    passed = each_row(path, take)
+    found.dated = passed.began_s is not None
+    found.at_s = array("d", (np.asarray(found.at_s) + (passed.began_s or 0.0)).tobytes())
+    found.notes += trace_notes(path, passed, blocks_used=any(found.turns))
+
+
+def recorded_of(trace: Trace) -> Recorded:
+    """A trace's rows as columns, by time."""
+    found = Recorded()
+    _add(trace, found)
+    return _by_time(found)
+
+
+def _add(trace: Trace, found: Recorded) -> None:
     found.dated = trace.began_s is not None
     conversations = Conversations()
     for row in trace.rows:
-        at_s, (turn, new_tokens) = row.due_s + (trace.began_s or 0.0), conversations.turn_of(row)
-        found.add(Request(at_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
-    found.rows = trace.rows if any(row.blocks for row in trace.rows) else ()
-    found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
+        _add_row(row, trace.began_s or 0.0, conversations, found)
+    found.rows = trace.rows if any(row.blocks or row.session is not None for row in trace.rows) else ()
+
+
+def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found: Recorded) -> None:
+    _, turn, new_tokens = conversations.turn_of(row)
+    found.add(Request(row.due_s + began_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
 
 
 def _by_time(found: Recorded) -> Recorded:

@@ -99,9 +99,8 @@ def _due_times_ns(load: Load, seed: int) -> list[int]:
 
 
 def _recorded(load: Load, path: Path) -> Schedule:
-    rows = read_trace(path, load.speed or 1.0)
-    last_s = load.duration_s if load.duration_s is not None else float("inf")
-    kept = [row for row in rows[: load.requests] if row.due_s < last_s]
+    until_s = load.duration_s if load.duration_s is not None else inf
+    kept = read_trace(path, load.speed or 1.0, until_s)[: load.requests]
     tokens = tuple((row.input_tokens, row.output_tokens) for row in kept)
     return Schedule(array("q", (round(row.due_s * 1e9) for row in kept)), tokens=tokens)
 

@@ -1,17 +1,36 @@
-"""A trace as the twin plays it: each request when it came, with its blocks where these are told."""
+"""A trace as the twin plays it: each request when it came, with its blocks where these are told, or its conversation's
+where that is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.traces import TraceRow
 from loadproof.simulation import OpenLoop, Traffic
+from loadproof.simulation.chunked import BLOCK_TOKENS
+from loadproof.simulation.fleet import Size
+
+_IDS_APART: Final = 1 << 24  # of two conversations
 
 
 def played(rows: Sequence[TraceRow], words: str) -> Traffic:
-    """`words` name it."""
-    times = OpenLoop([row.due_s * 1000 for row in rows])
-    if not any(row.blocks for row in rows):
+    """`words` name it.
+
+    Where a conversation is only named, its prompts and answers are taken as ever longer beginnings of one text.
+    """
+    times, told = OpenLoop([row.due_s * 1000 for row in rows]), any(row.blocks for row in rows)
+    if not told and all(row.session is None for row in rows):
         return Traffic(times, [(row.input_tokens, row.output_tokens) for row in rows], words)
-    sizes = [(row.input_tokens, row.output_tokens, row.blocks, row.session) for row in rows]
-    return Traffic(times, sizes, words, rows[0].block_tokens)
+    conversations, sizes = Conversations(), list[Size]()
+    for row in rows:
+        conversation = conversations.turn_of(row).conversation
+        blocks = row.blocks if told else _blocks(conversation, row)
+        sizes.append((row.input_tokens, row.output_tokens, blocks, conversation or None))
+    return Traffic(times, sizes, words, rows[0].block_tokens if told else BLOCK_TOKENS)
+
+
+def _blocks(conversation: int, row: TraceRow) -> Sequence[int]:
+    first = conversation * _IDS_APART
+    return range(first, first + (row.input_tokens + row.output_tokens) // BLOCK_TOKENS) if conversation else ()

@@ -1,9 +1,10 @@
 """Formats of recorded traffic: their fields, how they tell time, and what they lack.
 
-Mooncake (milliseconds since the first request, blocks of 512 tokens by id), Azure's LLM inference traces of 2023 and
-2024 (dates), BurstGPT (seconds; a row without tokens is a request that failed), OpenTelemetry's spans of generative AI
-(one span a line as the SDKs print it, or OTLP's JSON as the collector's file exporter writes it), the log of requests
-that LiteLLM's gateway keeps (`LiteLLM_SpendLogs`), and Loadproof's own.
+Mooncake (milliseconds since the first request, blocks of 512 tokens by id), Bailian's (the same fields in seconds,
+blocks of 16 tokens, and which request each goes on from: https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon),
+Azure's LLM inference traces of 2023 and 2024 (dates), BurstGPT (seconds; a row without tokens is one that failed),
+OpenTelemetry's spans of generative AI (one span a line as the SDKs print it, or OTLP's JSON as the collector's file
+exporter writes it), the log of requests that LiteLLM's gateway keeps (`LiteLLM_SpendLogs`), and Loadproof's own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class TraceFormat:
 
     `seconds` reads the time, and raises ValueError for what is none: `allowed` says what one looks like. With `failed`
     a row without tokens is a request that failed, and is left out. `dated`: times are the epoch's. `conversation`
-    may name a row's own, and is not used. With `as_they_end` rows are written when requests end: they are sorted.
+    may name a row's own, and `parent` the one that this goes on from. `marked` is the field that tells the format from
+    another with the same fields. With `as_they_end` rows are written when requests end: they are sorted.
     """
 
     name: str
@@ -44,7 +46,10 @@ class TraceFormat:
     seconds: Callable[[object], float]
     allowed: str
     blocks: str | None = None
+    block_tokens: int = BLOCK_TOKENS
+    marked: str = ""
     conversation: str | None = None
+    parent: str | None = None
     failed: bool = False
     dated: bool = False
     as_they_end: bool = False
@@ -91,10 +96,22 @@ _SPAN_TOKENS: Final = tuple(
         strict=True,
     )
 )
+_SESSIONS: Final = (_CONVERSATION, "session.id")  # the convention's, OpenInference's
 _NO_ANSWER: Final = ("invoke_agent", "create_agent", "invoke_workflow", "execute_tool", "embeddings")  # or others' sum
 
 FORMATS: Final = (
     OWN,
+    TraceFormat(
+        "Bailian",
+        ("timestamp", "input_length", "output_length"),
+        _seconds,
+        "seconds",
+        blocks="hash_ids",
+        block_tokens=16,
+        marked="chat_id",
+        conversation="chat_id",
+        parent="parent_chat_id",
+    ),
     TraceFormat(
         "Mooncake",
         ("timestamp", "input_length", "output_length"),
@@ -127,7 +144,7 @@ FORMATS: Final = (
 
 def format_of(fields: Sequence[str]) -> TraceFormat | None:
     """The format whose fields these rows have; None for an unknown one."""
-    return next((one for one in FORMATS if set(one.fields) <= set(fields)), None)
+    return next((one for one in FORMATS if {*one.fields, one.marked} <= {*fields, ""}), None)
 
 
 def spans_of(line: Row) -> Iterator[Row]:
@@ -154,7 +171,8 @@ def _span(span: Row, attributes: Row) -> Iterator[Row]:
     if isinstance(start, str) and start.isdecimal():
         start = int(start)
     tokens = dict(zip(SPANS.fields[1:], (0 if one is None else one for one in counted), strict=True))
-    yield {"start_time": start, _CONVERSATION: attributes.get(_CONVERSATION), **tokens}
+    session = next((attributes[name] for name in _SESSIONS if attributes.get(name)), None)
+    yield {"start_time": start, _CONVERSATION: session, **tokens}
 
 
 def _listed(row: Row, name: str) -> list[Row]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import orjson
 
+from loadproof.bench.workload.access_logs import UncountedError, access_log_of_fields, access_log_of_line
 from loadproof.bench.workload.lines import lines_of
 from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, opened
 from loadproof.bench.workload.trace_formats import (
@@ -28,9 +29,14 @@ from loadproof.loads import MOST_REQUESTS
 
 MOST_TOKENS: Final = 10_000_000
 MOST_PROBLEMS: Final = 20
+_NO_PARENT: Final = -1
 _BEYOND: Final = "beyond the columns"
 _EPOCH_FROM_S: Final = 1e9  # of our own traces: from 2001 on seconds are the epoch's, below they count from anywhere
 _KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FORMATS)
+
+
+class TooManyError(TraceError):
+    """More requests than are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,8 @@ class TraceRow:
 class Trace:
     """The rows of a trace, the first at 0, which is `began_s` of the epoch if its times tell (else None).
 
-    `format` names it. `left_out` rows are requests that failed. So many rows are `named` as of a conversation.
+    `format` names it. `left_out` rows are requests that failed. So many rows are `named` as of a conversation,
+    and `shared` have blocks.
     """
 
     rows: tuple[TraceRow, ...]
@@ -58,22 +65,24 @@ class Trace:
     began_s: float | None = None
     left_out: int = 0
     named: int = 0
+    shared: int = 0
 
 
-def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
+def read_trace(path: Path, speed: float = 1.0, until_s: float = math.inf) -> tuple[TraceRow, ...]:
     """The rows of a trace, its first request at 0, `speed` times as fast as they came. Raises as `trace_of` does."""
-    return trace_of(path, speed).rows
+    return trace_of(path, speed, until_s).rows
 
 
-def trace_of(path: Path, speed: float = 1.0) -> Trace:
+def trace_of(path: Path, speed: float = 1.0, until_s: float = math.inf) -> Trace:
     """What a trace holds, its first request at 0, `speed` times as fast as it came.
 
-    Raises TraceError with every bad row (up to 20).
+    What would be sent from `until_s` on is left out, and not read where rows are by time. Raises TraceError with every
+    bad row (up to 20), TooManyError for more than MOST_REQUESTS.
     """
     if is_folder_trace(path):
         rows = folder_rows(path, MOST_REQUESTS)
         if len(rows) > MOST_REQUESTS:
-            raise TraceError((str(path), f"more than {MOST_REQUESTS:,} requests; take fewer of its files"))
+            raise TooManyError((str(path), f"more than {MOST_REQUESTS:,} requests; take fewer of its files"))
         first_s = rows[0].at_s if rows else 0.0
         read_rows = (
             TraceRow(
@@ -87,18 +96,42 @@ def trace_of(path: Path, speed: float = 1.0) -> Trace:
             for row in rows
         )
         agents = bool(rows) and rows[0].session is not None
-        return Trace(tuple(read_rows), "agents'" if agents else "ServeGen's")
-    read = _Reading(path, speed)
+        within = tuple(row for row in read_rows if row.due_s < until_s)
+        shared = sum(1 for row in within if row.blocks)
+        return Trace(within, "agents'" if agents else "ServeGen's", shared=shared)
+    read, held = _Reading(path, speed), list[TraceRow]()
     for number, row in _rows(path):
-        read.add(number, row)
-        if len(read.problems) >= MOST_PROBLEMS or len(read.rows) > MOST_REQUESTS:
+        found = read.row_of(number, row)
+        if len(read.problems) >= MOST_PROBLEMS or len(held) > MOST_REQUESTS:
             break
-    return read.result()
+        if found is not None and found.due_s >= until_s and not read.sorted_later:
+            break
+        if found is not None:
+            held.append(found)
+    if len(held) > MOST_REQUESTS:
+        many = f"more than {MOST_REQUESTS:,} rows; play less of it (`simulate --minutes`, `benchmark.duration_s`)"
+        raise TooManyError((str(path), many))
+    return read.result(held, until_s)
+
+
+def each_row(path: Path, take: Callable[[TraceRow], None]) -> Trace:
+    """Every row of a file by `take`, however many, as they stand in it; what is returned holds none of them.
+
+    Raises TraceError with every bad row (up to 20).
+    """
+    read = _Reading(path, 1.0)
+    for number, row in _rows(path):
+        found = read.row_of(number, row)
+        if len(read.problems) >= MOST_PROBLEMS:
+            break
+        if found is not None:
+            take(found)
+    return read.result([])
 
 
 def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
     """What a trace lacks, what of it was left out, and what it has and is not used, in words."""
-    shared, found = sum(1 for row in trace.rows if row.blocks), list[str]()
+    shared, found = trace.shared, list[str]()
     if is_folder_trace(path):
         found = [
             f"{path.name}: nothing tells when its conversations began: all begin together"
@@ -108,8 +141,11 @@ def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
     if trace.left_out:
         found.append(f"{path.name}: {trace.left_out:,} rows without tokens are left out: requests that failed")
     if trace.named:
-        found.append(f"{path.name}: the conversations that {trace.named:,} rows name are not used")
-    if not shared:
+        used = "are not used"
+        if blocks_used:
+            used = "are used" if shared else "are used: a prompt goes on from the longest it has room for"
+        found.append(f"{path.name}: the conversations that {trace.named:,} rows name {used}")
+    if not shared and not (trace.named and blocks_used):
         told = any(row.session is not None for row in trace.rows)
         lacks = "no prefixes" if told or trace.named else "neither prefixes nor conversations"
         found.append(
@@ -122,27 +158,31 @@ def trace_notes(path: Path, trace: Trace, *, blocks_used: bool) -> list[str]:
 
 @dataclass(slots=True)
 class _Reading:
-    """A trace while it is read.
-
-    What is written when requests end is sorted by when they began: among the rows that are held anyway,
-    `MOST_REQUESTS` at most.
-    """
+    """A trace while it is read."""
 
     path: Path
     speed: float
-    rows: list[TraceRow] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
     left_out: int = 0
     named: int = 0
+    shared: int = 0
+    _roots: dict[int, int] = field(default_factory=dict)
     _format: TraceFormat | None = None
-    _first_s: float = 0.0
+    _first_s: float | None = None
     _before_s: float = -math.inf
     _before: object = None
 
-    def add(self, number: int, row: Row) -> None:
+    @property
+    def sorted_later(self) -> bool:
+        return self._format is not None and self._format.as_they_end
+
+    def row_of(self, number: int, row: Row) -> TraceRow | None:
+        """None for a request that failed, and for one that is noted among the problems."""
         place = f"{self.path}:{number}"
         self._format = self._format or format_of(list(row))
         if self._format is None:
+            if whose := access_log_of_fields(row):
+                raise UncountedError(place, whose)
             named = ", ".join(list(row)[:8])
             raise TraceError((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
         time, prompt, answer = self._format.fields
@@ -152,37 +192,58 @@ class _Reading:
             stamp_s = _time(row, time, self._format)
             if self._format.failed and _failed(row, prompt, answer):
                 self.left_out += 1
-                return
+                return None
             counts = [_count(row, name) for name in (prompt, answer)]
-            blocks = _blocks(row, self._format.blocks, counts[0])
-            self.named += bool(self._format.conversation and row.get(self._format.conversation))
+            blocks = _blocks(row, self._format, counts[0])
+            session = self._session(row, self._format)
+            self.shared += bool(blocks)
         except ValueError as error:
             self.problems.append((place, str(error)))
-            return
+            return None
         if stamp_s < self._before_s and not self._format.as_they_end:
             self.problems.append((place, f"{time} {row[time]} after {self._before}; sort the rows by time"))
-        self._first_s = self._first_s if self.rows else stamp_s
+        self._first_s = stamp_s if self._first_s is None else self._first_s
         if stamp_s >= self._before_s:
             self._before_s, self._before = stamp_s, row[time]
-        self.rows.append(TraceRow((stamp_s - self._first_s) / self.speed, counts[0], counts[1], blocks))
+        due_s = (stamp_s - self._first_s) / self.speed
+        return TraceRow(due_s, counts[0], counts[1], blocks, session, self._format.block_tokens)
 
-    def result(self) -> Trace:
-        if len(self.rows) > MOST_REQUESTS:
-            self.problems.append((str(self.path), f"more than {MOST_REQUESTS:,} rows; cut it into several phases"))
-        if not self.rows and not self.problems:
-            self.problems.append((str(self.path), f"no rows; expected {', '.join(OWN.fields)}"))
-        if self.problems:
-            raise TraceError(*self.problems)
-        assert self._format is not None
-        began_s = self._first_s
-        if self._format.as_they_end:
-            self.rows.sort(key=lambda row: row.due_s)
-            first_s = self.rows[0].due_s
+    def _session(self, row: Row, format: TraceFormat) -> int | None:
+        """Of the conversation that a row names, by a hash: names may be long, and are not needed."""
+        own = _hash(row.get(format.conversation)) if format.conversation else None
+        if own is None:
+            return None
+        self.named += 1
+        if format.parent is None:
+            return own
+        parent = row.get(format.parent)
+        before = None if parent == _NO_PARENT else _hash(parent)
+        root = self._roots[own] = own if before is None else self._roots.get(before, before)
+        if len(self._roots) > MOST_REQUESTS:  # the oldest is over
+            self._roots.pop(next(iter(self._roots)))
+        return root
+
+    def result(self, rows: list[TraceRow], until_s: float = math.inf) -> Trace:
+        """What is written when requests end is sorted by when they began."""
+        began_s = self._began_s()
+        if self.sorted_later and rows:
+            rows.sort(key=lambda row: row.due_s)
+            first_s = rows[0].due_s
             began_s += first_s * self.speed
-            if first_s:
-                self.rows = [replace(row, due_s=row.due_s - first_s) for row in self.rows]
+            rows = [replace(row, due_s=row.due_s - first_s) if first_s else row for row in rows]
+            rows = [row for row in rows if row.due_s < until_s]
+        assert self._format is not None
         dated = self._format.dated or (self._format is OWN and began_s >= _EPOCH_FROM_S)
-        return Trace(tuple(self.rows), self._format.name, began_s if dated else None, self.left_out, self.named)
+        began = began_s if dated else None
+        return Trace(tuple(rows), self._format.name, began, self.left_out, self.named, self.shared)
+
+    def _began_s(self) -> float:
+        """When the first row came. Raises TraceError for problems, and where there are no rows."""
+        if self._first_s is None and not self.problems:
+            self.problems.append((str(self.path), f"no rows; expected {', '.join(OWN.fields)}"))
+        if self.problems or self._first_s is None:
+            raise TraceError(*self.problems)
+        return self._first_s
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -195,7 +256,10 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
             texts = (line.decode() for _, line in lines_of(str(path), binary))
             reader = csv.DictReader(texts, restkey=_BEYOND, skipinitialspace=True)
             if format_of(reader.fieldnames or ()) is None:
-                found = ", ".join(reader.fieldnames or ()) or "nothing"
+                names = reader.fieldnames or ()
+                if whose := access_log_of_line(",".join(names)) or access_log_of_fields(names):
+                    raise UncountedError(f"{path}:1", whose)
+                found = ", ".join(names) or "nothing"
                 raise TraceError((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
             for row in reader:
                 yield reader.line_num, row
@@ -243,16 +307,25 @@ def _failed(row: Row, *names: str) -> bool:
     return any(str(row.get(name)).strip() in ("0", "0.0") for name in names)
 
 
-def _blocks(row: Row, name: str | None, prompt_tokens: int) -> tuple[int, ...]:
+def _hash(name: object) -> int | None:
+    """Of a conversation's name; None for none."""
+    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
+        return None
+    text = str(name).encode()
+    return zlib.crc32(text) << 32 | zlib.adler32(text)
+
+
+def _blocks(row: Row, format: TraceFormat, prompt_tokens: int) -> tuple[int, ...]:
+    name, size = format.blocks, format.block_tokens
     found = row.get(name) if name else None
     if found is None:
         return ()
     if not isinstance(found, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
         raise ValueError(f"{name} {str(found)[:40]!r}: expected a list of whole numbers")
-    needed = -(-prompt_tokens // BLOCK_TOKENS)
+    needed = -(-prompt_tokens // size)
     if len(found) != needed:
         raise ValueError(
-            f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {BLOCK_TOKENS}; expected "
+            f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {size}; expected "
             "an id of each, or none of the field"
         )
     return tuple(found)

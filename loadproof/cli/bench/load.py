@@ -48,7 +48,8 @@ class LoadOptions:
     ] = None
     ramp_s: Annotated[float | None, typer.Option(min=0, help="open a closed loop's slots over that long")] = None
     trace: Annotated[
-        Path | None, typer.Option(help="recorded traffic (Mooncake, Azure, BurstGPT, OpenTelemetry, LiteLLM, our own)")
+        Path | None,
+        typer.Option(help="recorded traffic (Mooncake, Bailian, Azure, BurstGPT, OpenTelemetry, LiteLLM, our own)"),
     ] = None
     speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
     duration_s: Annotated[float | None, typer.Option(min=0.001, help="end a level after that long (a soak: hours)")] = (

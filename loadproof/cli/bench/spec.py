@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -171,7 +172,7 @@ def _check_traces(spec: BenchmarkSpec) -> None:
     """A bad trace is told before anything is asked of the endpoint."""
     for load in spec.fixed_loads:
         if load.trace is not None:
-            trace = trace_of(Path(load.trace))
+            trace = trace_of(Path(load.trace), load.speed or 1.0, load.duration_s or math.inf)
             for note in trace_notes(Path(load.trace), trace, blocks_used=False):
                 print(note, file=sys.stderr)
             if spec.workload.dataset is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 
-from loadproof.bench.workload.traces import TraceRow, trace_of
-from loadproof.capacity.workload import planned_deployment
+from loadproof.bench.workload.too_long import too_long
+from loadproof.bench.workload.traces import trace_of
 from loadproof.errors import InputError, Problem
 from loadproof.profiles import Checked, named_files, place_in
 from loadproof.profiles.schema import Profile
@@ -23,35 +24,26 @@ def with_traces(checked: Checked) -> Checked:
             mark, dotted = place_in(checked.file, path), ".".join(map(str, path))
             problems += [
                 Problem(mark.file, mark.line, mark.column, code, dotted, *said)
-                for code, said in _wrong(checked.profile, file)
+                for code, said in _wrong(checked.profile, file, _until_s(checked.profile, path))
             ]
     return checked.refused_for(problems)
 
 
-def _wrong(profile: Profile, file: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+def _until_s(profile: Profile, path: Sequence[str | int]) -> float:
+    """How long a benchmark plays the trace that is named there."""
+    benchmark = profile.benchmark
+    duration_s = benchmark.duration_s if path[0] == "workload" else benchmark.phases[int(path[2])].duration_s
+    return inf if duration_s is None else duration_s
+
+
+def _wrong(profile: Profile, file: Path, until_s: float) -> Iterator[tuple[str, tuple[str, str]]]:
     """(code, (what was found, how to mend it))."""
     try:
-        rows = trace_of(file).rows
+        rows = trace_of(file, until_s=until_s).rows
     except InputError as error:
         first, *others = str(error).splitlines()
         more = f", and {len(others):,} more" if others else ""
         yield "LP289", (f"a benchmark could not read it: {first}{more}", "mend the file, or name another")
         return
-    try:
-        limits = planned_deployment(profile).limits
-    except InputError:
-        return  # nothing is known of its server, which has a message of its own
-    for most, whole in ((limits.max_request_tokens, True), (limits.max_input_tokens, False)):
-        above = [row for row in rows if most is not None and _tokens(row, whole=whole) > most]
-        if above:
-            found = (
-                f"{len(above):,} of {len(rows):,} requests are longer than the server takes, the first at "
-                f"{above[0].due_s:,.3g} s: {above[0].input_tokens:,} prompt and {above[0].output_tokens:,} answer "
-                f"tokens, over {most:,} {'of both' if whole else 'of a prompt'}"
-            )
-            yield "LP252", (found, "leave them out of the file, or raise the limit")
-            return
-
-
-def _tokens(row: TraceRow, *, whole: bool) -> int:
-    return row.input_tokens + row.output_tokens if whole else row.input_tokens
+    if found := too_long(profile, rows):
+        yield "LP252", (found, "leave them out of the file, or raise the limit")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Final, Literal, cast
 
 import typer
 from rich.status import Status
@@ -84,9 +85,28 @@ def plan(
     if instances is not None and not types:
         raise InputError("--instances: expected instance types, found none; leave it out to compare all GPU types")
     constraints, best = Constraints(types, max_usd_per_hour), cast("Goal", goal.replace("-", " "))
+    reckoned = _with_its_trace(profile, loaded)
     if write:
-        return _write(profile, loaded, best, constraints, dry_run=dry_run)
-    return _show(profile, loaded, best, constraints, format, output)
+        return _write(profile, loaded, reckoned, best, constraints, dry_run=dry_run)
+    return _show(profile, reckoned, best, constraints, format, output, fitted=reckoned is not loaded)
+
+
+_FITTED: Final = (
+    "requests, their turns and their mean rate are as fitted to the workload's trace, which `loadproof simulate` plays "
+    "as it is"
+)
+
+
+def _with_its_trace(file: Path, profile: Profile) -> Profile:
+    """With the lengths, turns and rate of the trace that its arrivals name, where it is there. Raises InputError."""
+    arrivals = profile.workload.arrivals
+    if arrivals.process != "trace" or arrivals.trace is None or not (file.parent / arrivals.trace).exists():
+        return profile
+    from loadproof.bench.learn.traced import planned_as, traced_of  # noqa: PLC0415  most profiles name none
+
+    with Terminal(stderr=True).status(f"reading {arrivals.trace}"):
+        traced = traced_of(file.parent / arrivals.trace)
+    return profile if traced.learned is None else planned_as(profile, traced.learned)
 
 
 def _show_quotas(file: Path, profile: Profile, format: Format) -> int:
@@ -97,10 +117,19 @@ def _show_quotas(file: Path, profile: Profile, format: Format) -> int:
 
 
 def _show(
-    file: Path, profile: Profile, goal: Goal, constraints: Constraints, format: Format, output: Path | None
+    file: Path,
+    profile: Profile,
+    goal: Goal,
+    constraints: Constraints,
+    format: Format,
+    output: Path | None,
+    *,
+    fitted: bool,
 ) -> int:
     with _searching():
         made = make_plan(profile)
+        if fitted:
+            made = replace(made, notes=(_FITTED, *made.notes))
         alternatives = find_alternatives(profile, goal, constraints, environment_beside(file))
     if format == "json":
         print(json.dumps(plan_document(made, alternatives), indent=2, allow_nan=False))
@@ -113,10 +142,14 @@ def _show(
     return ExitCode.MISSED if made.memory.fits == "no" else ExitCode.OK
 
 
-def _write(file: Path, profile: Profile, goal: Goal, constraints: Constraints, *, dry_run: bool) -> int:
+def _write(
+    file: Path, profile: Profile, reckoned: Profile, goal: Goal, constraints: Constraints, *, dry_run: bool
+) -> int:
     """The diff on standard output, so that it can be piped; words about it on standard error."""
     with _searching():
-        settled = settle(profile, goal, constraints, environment_beside(file))
+        settled = settle(reckoned, goal, constraints, environment_beside(file))
+        back = settled.profile.model_copy(update={"workload": profile.workload})  # nothing of it is recommended
+        settled = replace(settled, profile=back)
     if settled.recommendation.alternative is None:
         print(f"{file}: left as it is: {goal}: {settled.recommendation.reason}", file=sys.stderr)
         return ExitCode.MISSED

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -57,8 +59,8 @@ class TrafficOptions:
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="recorded traffic: Mooncake, Azure, BurstGPT, OpenTelemetry, LiteLLM, agents, ServeGen, our own "
-            "(docs/twin.md)"
+            help="recorded traffic: Mooncake, Bailian, Azure, BurstGPT, OpenTelemetry, LiteLLM, agents, ServeGen, our "
+            "own (docs/twin.md)"
         ),
     ] = None
     speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
@@ -92,10 +94,12 @@ def simulate(
     loaded = load_profile(profile)
     strategies: list[Routing | None] = [None] if routing is None else [routing] if routing != "all" else [*ROUTINGS]
     begins, found = _moment(starts_at), list[ProfileSimulation]()
+    load, minutes = _traffic(loaded, profile, options, begins, seed)
     with Terminal(stderr=True).status("simulating") as status:
         for strategy in strategies:
-            load, minutes = _traffic(loaded, profile, options, begins, seed)
-            _refuse_without_sessions(strategy, routing, loaded)
+            if found and not isinstance(load.sizes, Sequence):  # what is drawn is used up
+                load, minutes = _traffic(loaded, profile, options, begins, seed)
+            _refuse_without_sessions(strategy, routing, loaded, load)
             words = f"simulating {load.words}" + (f", routed {strategy}" if strategy else "")
             status.update(words)
             made = simulate_profile(
@@ -120,10 +124,16 @@ def simulate(
     return ExitCode.OK if all(made.summary.requests for made in found) else ExitCode.MISSED
 
 
-def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile) -> None:
-    if strategy == "sticky" and routing == "sticky" and mixture_of(profile.workload).single:
+def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile, traffic: Traffic) -> None:
+    if not strategy == routing == "sticky":
+        return
+    rows = traffic.sizes if isinstance(traffic.sizes, Sequence) else None
+    if rows is None and not mixture_of(profile.workload).single:
+        return
+    if not any(isinstance(row, tuple) and row[3:] not in ((), (None,)) for row in rows or ()):
         raise InputError(
-            "--routing sticky: requests have no sessions; it goes with turns of 2 or more, steps or classes"
+            "--routing sticky: requests have no sessions; it goes with turns of 2 or more, steps or classes, or with a "
+            "trace that tells conversations"
         )
 
 
@@ -149,13 +159,13 @@ def _traffic(
         return load, 60.0 if options.minutes is None else options.minutes
     if replace(options, minutes=None, trace=None, speed=None) != TrafficOptions():
         raise InputError("--trace brings its own load; leave --concurrency, --rate, --arrivals and the ramp out")
-    load, lasts_minutes = _recorded(trace, options.speed or 1.0)
+    load, lasts_minutes = _recorded(trace, options.speed or 1.0, options.minutes)
     return load, lasts_minutes if options.minutes is None else options.minutes
 
 
-def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
-    """The recorded traffic, and the minutes it lasts (its last request included)."""
-    read = trace_of(trace, speed)
+def _recorded(trace: Path, speed: float, minutes: float | None) -> tuple[Traffic, float]:
+    """The recorded traffic, so many minutes of it, and those it lasts (its last request included)."""
+    read = trace_of(trace, speed, inf if minutes is None else 60 * minutes)
     for note in trace_notes(trace, read, blocks_used=True):
         print(note, file=sys.stderr)
     traffic = played(read.rows, f"trace {trace.name}, {len(read.rows):,} requests")

@@ -7,7 +7,7 @@ from typing import Final
 
 from loadproof.profiles.names import stack_name
 from loadproof.profiles.secrets import redacted
-from loadproof.review.model import Severity
+from loadproof.review.model import Severity, Traffic
 from loadproof.review.rules.change import Change
 from loadproof.review.rules.refused import REFUSED, new_problems, new_template_findings, stops
 from loadproof.review.rules.rule import RULES, Found, rule
@@ -150,13 +150,37 @@ def data_changed(change: Change) -> Iterator[Found]:
         return
     for file in sorted(before.data.keys() | after.data.keys()):
         if before.data.get(file) == after.data.get(file):
+            _, severity = _traffic(before.traffic.get(file), after.traffic.get(file))
+            if severity is not None:
+                yield Found("", f"{file}: {after.traffic[file].wrong}", "mend the trace, or raise the limit", severity)
             continue
         what = "is new" if file not in before.data else "is gone" if file not in after.data else "changed"
         if change.after.profile is None and change.before.profile is None:
             message = f"{file} {what}: after it other people's signatures count as evidence"
             yield Found("", message, "read whose keys and names are in it", "risk")
         else:
-            yield Found("", f"{file} {what}: a benchmark sends or counts by it", "benchmark it again")
+            told, severity = _traffic(before.traffic.get(file), after.traffic.get(file))
+            yield Found("", f"{file} {what}: a benchmark sends or counts by it{told}", "benchmark it again", severity)
+
+
+def _traffic(before: Traffic | None, after: Traffic | None) -> tuple[str, Severity | None]:
+    """(what a changed trace means, how grave that is if it is more than usual)."""
+    if after is None:
+        return "", None
+    newly = bool(after.wrong) and (before is None or before.wrong != after.wrong)
+    severity: Severity | None = "risk" if newly else None
+    said = [after.wrong] if newly else []
+    if after.unread and not after.figures:
+        said = [f"its requests are not compared: {after.unread}"]
+    old = before.figures if before is not None else {}
+    changed = [
+        f"{name} {old[name]} → {figure}" if name in old else f"{name} {figure}"
+        for name, figure in after.figures.items()
+        if old.get(name) != figure
+    ]
+    if after.figures:
+        said.append(", ".join(changed) or "number, rate and lengths of its requests are as before")
+    return "".join(f"; {one}" for one in said), severity
 
 
 @rule(

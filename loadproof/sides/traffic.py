@@ -1,0 +1,81 @@
+"""The traces that profiles name, read for a review: within bounds, since a stranger's change may bring any.
+
+Of files alone, as large as a review reads any, unzipped too: in a folder of ServeGen's clients token counts are texts
+that take a hundred times their size to read.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from loadproof.bench.learn.traced import Traced, planned_as, traced_of
+from loadproof.bench.workload.too_long import too_long
+from loadproof.bench.workload.trace_folders import opened
+from loadproof.bench.workload.trace_formats import TraceError
+from loadproof.bench.workload.traces import TooManyError
+from loadproof.loads import MOST_REQUESTS
+from loadproof.profiles import Profile
+from loadproof.review.assemble import LateError
+from loadproof.review.model import Traffic
+from loadproof.sides.git import MOST_BLOB_BYTES
+
+_PIECE_BYTES: Final = 1024 * 1024
+_MOST_HELD: Final = 4  # traces: of a pair's two sides, and some
+
+
+class Traces:
+    """Each content is read once where profiles that name it follow each other; each reading is within `bounded`."""
+
+    def __init__(self, bounded: Callable[[], AbstractContextManager[None]]) -> None:
+        self._bounded = bounded
+        self._held: OrderedDict[str, Traced | Traffic] = OrderedDict()
+
+    def traffic_of(self, profile: Profile, content_id: str, file: Path, name: str) -> Traffic:
+        """What a trace says of a profile, or why nothing is said. `name` is the file's, for messages."""
+        if content_id not in self._held:
+            self._held[content_id] = self._read(file)
+            if len(self._held) > _MOST_HELD:
+                self._held.popitem(last=False)
+        found = self._held[content_id]
+        if isinstance(found, Traffic):
+            return found
+        planned = planned_as(profile, found.learned) if found.learned is not None else None
+        try:
+            with self._bounded():
+                wrong = too_long(profile, found.rows)
+        except LateError:
+            wrong = ""
+        return Traffic(found.figures, wrong, planned, found.why and f"{name}: {found.why}")
+
+    def _read(self, file: Path) -> Traced | Traffic:
+        try:
+            with self._bounded():
+                return _why_not(file) or traced_of(file)
+        except LateError:
+            return Traffic(unread="there is no time to read it; give more with --within")
+        except TooManyError:
+            return Traffic(wrong=f"it has more than {MOST_REQUESTS:,} requests, which no benchmark holds at once")
+        except TraceError as error:
+            place = error.places[0].removeprefix(f"{file}") if error.places else ""
+            line = f" (line {place[1:]})" if place[1:].isdecimal() else ""
+            return Traffic(wrong=f"a benchmark cannot read it as a trace{line}")
+
+
+def _why_not(file: Path) -> Traffic | None:
+    if not file.is_file():
+        return Traffic(unread="a folder, which no review reads")
+    left = MOST_BLOB_BYTES
+    try:
+        with opened(file) as stream:
+            while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
+                left -= len(piece)
+    except (OSError, EOFError, zlib.error):
+        return None  # told by who reads it
+    if left < 0:
+        return Traffic(unread=f"larger than {MOST_BLOB_BYTES // 2**20} MiB, the most that a review reads of a file")
+    return None
