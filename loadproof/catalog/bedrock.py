@@ -32,7 +32,8 @@ class BedrockModel:
 
     `payload` names the body that InvokeModel takes; `prefixes` are the cross-region profiles that exist for it, and
     `on_demand` tells whether it may be invoked without one. `converse_lacks` names what it does not take
-    of Converse's request: a field (`toolConfig.stream`: in a stream), a choice of tools, the source `s3Location`.
+    of Converse's request: a field (`toolConfig.stream`: in a stream), a choice of tools, a `document`, the source
+    `s3Location`.
     """
 
     model_id: str

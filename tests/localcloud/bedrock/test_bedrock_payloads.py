@@ -198,6 +198,14 @@ def test_a_document_from_a_tool_has_a_name_too() -> None:
         read(NOVA, weather(results, toolConfig=TOOLS))
 
 
+def test_a_model_that_sees_no_pictures_may_read_documents() -> None:
+    """AWS's table of features: chat with documents is Llama's and Mistral's too, and not Nova Micro's."""
+    body = {"messages": [{"role": "user", "content": [{"text": "Read."}, document("bill")]}]}
+    read(bedrock_models()["meta.llama3-1-8b-instruct-v1:0"], body)
+    with pytest.raises(BedrockError, match="This model doesn't support documents"):
+        read(bedrock_models()["amazon.nova-micro-v1:0"], body)
+
+
 def test_a_document_needs_a_text_beside_it() -> None:
     """In the same message."""
     with pytest.raises(BedrockError, match="A text block must be included when using documents"):

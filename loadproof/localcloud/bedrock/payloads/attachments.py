@@ -63,7 +63,7 @@ def _check_one(model: BedrockModel, attachment: Document, kind: str, place: str)
             "parentheses, and square brackets. The name can't contain more than one consecutive whitespace "
             "character. Check that the file name conforms to these restrictions and retry your request."
         )
-    if not model.image_input:
+    if kind in model.converse_lacks or (kind != "document" and not model.image_input):
         _refuse(kind)
     source = attachment.get("source") or {}
     if "s3Location" in source and "s3Location" in model.converse_lacks:

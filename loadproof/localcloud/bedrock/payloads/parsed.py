@@ -78,8 +78,6 @@ def parsed_request(
     stop_sequences: Sequence[str] = (),
 ) -> ParsedRequest:
     """Raises BedrockError where the model's limits do not allow it."""
-    if attachments and not model.image_input:
-        raise invalid("This model doesn't support the image field. Remove the image field and try again.")
     if max_tokens is not None and max_tokens > model.max_output_tokens:
         most = model.max_output_tokens
         raise invalid(
