@@ -176,3 +176,9 @@ def test_a_servers_cache_finds_what_the_trace_says(tmp_path: Path, workers: int)
     assert sorted(len(prompt.split()) for prompt in sent) == sorted(2 * [row.input_tokens for row in rows])
     assert 0.5 < seen_before(rows) < 0.9
     assert found_share(sent) == pytest.approx(seen_before(rows), abs=0.01)
+
+
+def test_a_block_longer_than_its_prompt_is_made_as_far_as_the_prompt_goes() -> None:
+    """Of agents' traces that say what size they like: a billion tokens would not fit in memory."""
+    texts = [Prompts(WORKLOAD).planned(0, (tokens, 2), Blocks([7], 1_000_000_000)).text.split() for tokens in (40, 70)]
+    assert alike(*texts) == 40 and len(texts[1]) == 70

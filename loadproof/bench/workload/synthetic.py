@@ -72,7 +72,7 @@ class SyntheticTexts:
         level = f"{self._seed} {self._salt_text} {number // REQUESTS_APART}" if unique else f"{self._seed}"
         head, size = list[str](), blocks.block_tokens
         for place, block in enumerate(blocks.ids[: -(-tokens // size)]):
-            head += self._block(f"{level} {block}", size, first=place == 0)
+            head += self._block(f"{level} {block}", min(size, tokens - place * size), first=place == 0)
         return self._cut([*head, *(self._spelled(number) if unique else ())], number, tokens)
 
     def _block(self, named: str, tokens: int, *, first: bool) -> list[str]:
