@@ -6,6 +6,7 @@ and beyond what the endpoint serves no steady state: there the twin is sent the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
@@ -21,6 +22,7 @@ from loadproof.capacity.workload import History, planned_mixture
 from loadproof.loads import Load
 from loadproof.simulation import OpenLoop, fresh_copies, simulate_fleet, summarise
 from loadproof.simulation.chunked import BLOCK_TOKENS
+from loadproof.simulation.fleet import Size
 from loadproof.simulation.replay import replayed
 from loadproof.simulation.routing import Prefixes
 from loadproof.simulation.sizes import request_sizes
@@ -162,10 +164,14 @@ class Twin:
         first_ns, timeout_ms = schedule.due_ns[0], self.spec.request_timeout_s * 1000
         times_ms = [(due_ns - first_ns) / 1e6 / slower for due_ns in schedule.due_ns]
         workload, mixture = self.spec.workload, self.spec.workload.mixture
-        block_tokens = BLOCK_TOKENS if self.keeps_prompts and not mixture.single and not schedule.tokens else 0
+        tokens, block_tokens = schedule.tokens, 0
+        if self.keeps_prompts and schedule.blocks:
+            block_tokens = schedule.blocks[0].block_tokens
+        elif self.keeps_prompts and not mixture.single and not tokens:
+            block_tokens = BLOCK_TOKENS
         planned = planned_mixture(mixture, history="computed", caches=False)
-        tokens = schedule.tokens
-        sizes = tokens or islice(request_sizes(mixture, workload.seed, block_tokens, slower), len(times_ms))
+        recorded = _with_blocks(schedule) if tokens and block_tokens else tokens
+        sizes = recorded or islice(request_sizes(mixture, workload.seed, block_tokens, slower), len(times_ms))
         copies = fresh_copies(
             self.deployment,
             shared_prefix_tokens=0 if block_tokens or tokens else self.cached_tokens,
@@ -196,3 +202,8 @@ class Twin:
             requests_per_s=requests_per_s / slower,
             error_rate=(summary.refused + summary.timed_out) / sent,
         )
+
+
+def _with_blocks(schedule: Schedule) -> Sequence[Size]:
+    """What a trace recorded of each request, of no session."""
+    return [(*tokens, blocks.ids, None) for tokens, blocks in zip(schedule.tokens, schedule.blocks, strict=True)]

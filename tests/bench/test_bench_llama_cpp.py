@@ -6,9 +6,14 @@ What is asserted is shape, exact counts and equal texts; never a rate, for this 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +22,11 @@ from tiny_llama import vocabulary, write_tiny_llama
 
 from loadproof.bench.connect import open_invoker, parse_target
 from loadproof.bench.job import run_benchmark
+from loadproof.bench.learn.traced import seen_before
 from loadproof.bench.live.lines import Line
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from loadproof.bench.workload.traces import read_trace
 from loadproof.invocation import GenerationRequest
 from loadproof.loads import Load
 
@@ -32,9 +39,14 @@ SERVER = Path(__file__).parent / "llama_cpp_server.py"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    model = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    with served(tmp_path_factory.mktemp("model") / "tiny.gguf", str(SLOTS)) as url:
+        yield url
+
+
+@contextmanager
+def served(model: Path, *arguments: str) -> Iterator[str]:
     write_tiny_llama(model)
-    command = [sys.executable, str(SERVER), str(model), str(SLOTS)]
+    command = [sys.executable, str(SERVER), str(model), *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
@@ -114,3 +126,40 @@ def test_beyond_its_slots_requests_wait_for_others_answers(server: str, tmp_path
     at_slots, beyond = sorted(levels, key=lambda level: level.concurrency)
     assert at_slots.ttft_ms.p50 < at_slots.e2e_ms.p50 / 5
     assert beyond.ttft_ms.p90 > beyond.e2e_ms.p50 / 5
+
+
+def turns_in_order(path: Path) -> None:
+    """Eight conversations one after the other, of five turns: each repeats all full blocks of 16 tokens of the last."""
+    fresh, rows = 100, list[str]()
+    for conversation in range(8):
+        ids: list[int] = []
+        for turn in range(5):
+            ids, fresh = [*ids[:-1], *range(fresh, fresh + 3 + (conversation + turn) % 6)], fresh + 20
+            row = {"chat_id": fresh, "parent_chat_id": -1, "timestamp": len(rows) * 0.05, "hash_ids": ids}
+            rows.append(json.dumps(row | {"input_length": 16 * len(ids) - 3 - turn, "output_length": 2}))
+    path.write_text("\n".join(rows))
+
+
+def test_a_cache_of_prompts_finds_what_a_trace_says(tmp_path: Path) -> None:
+    """Within a point, by the server's own count of tokens that it computed; a second run finds nothing of the first."""
+    tokenizers = pytest.importorskip("tokenizers", reason="the extra `tokenizers` is not installed")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({one: at for at, one in enumerate(vocabulary())}, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    trace = tmp_path / "turns.jsonl"
+    turns_in_order(trace)
+    rows = read_trace(trace)
+    with served(tmp_path / "tiny.gguf", "1", "keeps") as server:
+        spec = spec_for(server, Load("trace", trace=str(trace)))
+        spec = replace(
+            spec, workload=replace(spec.workload, tokenizer=str(tmp_path)), warmup_requests=0, request_timeout_s=300
+        )
+        before = 0
+        for name in ("one", "two"):
+            run_benchmark(spec, quiet, tmp_path / name)
+            metrics = urllib.request.urlopen(f"{server}/metrics").read().decode()
+            found = re.search(r"^llamacpp:prompt_tokens_total (\S+)", metrics, re.MULTILINE)
+            assert found is not None
+            computed, before = float(found[1]) - before, float(found[1])
+            share = 1 - computed / sum(row.input_tokens for row in rows)
+            assert share == pytest.approx(seen_before(rows), abs=0.01)

@@ -15,6 +15,7 @@ from loadproof.bench.report import render_report
 from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Search, Target, WorkloadSpec, fixed_tokens
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
+from loadproof.capacity.workload import History
 from loadproof.loads import Load
 from loadproof.profiles import load_profile
 
@@ -119,6 +120,30 @@ def test_a_recorded_trace_is_predicted_by_its_own_lengths(deployment: PlannedDep
     )
     assert short.ttft_ms == pytest.approx(long.ttft_ms)
     assert (long.e2e_ms - long.ttft_ms) / (short.e2e_ms - short.ttft_ms) == pytest.approx(11, rel=0.02)  # 99 gaps to 9
+
+
+def test_blocks_that_a_trace_tells_are_found_where_the_server_keeps_prompts(
+    queueing: PlannedDeployment, tmp_path: Path
+) -> None:
+    """Ten prompts of 2,048 tokens, far apart, of which all but the first repeat three blocks of four: nine of them have
+    a quarter to compute. A server that keeps no prompts computes all."""
+    for name, apart in (("alike", 0), ("apart", 10)):
+        rows = (
+            {"timestamp": 20_000 * row, "input_length": 2048, "output_length": 4}
+            | {"hash_ids": [apart * row, apart * row + 1, apart * row + 2, 5000 + row]}
+            for row in range(10)
+        )
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    def ttft_ms(name: str, history: History) -> float:
+        spec = spec_of(Load("trace", trace=str(tmp_path / f"{name}.jsonl")))
+        predicted = with_prediction(spec, queueing, history=history).predicted
+        assert predicted is not None
+        return predicted.levels[0].ttft_ms
+
+    whole = ttft_ms("apart", "kept")
+    assert whole == pytest.approx(ttft_ms("alike", "computed")) == pytest.approx(ttft_ms("apart", "computed"))
+    assert ttft_ms("alike", "kept") < 0.6 * whole
 
 
 def test_a_search_over_rates_is_predicted_where_it_doubles(deployment: PlannedDeployment) -> None:

@@ -184,7 +184,7 @@ def test_a_span_a_line_may_list_its_attributes(tmp_path: Path) -> None:
 
 
 def test_burstgpts_second_release_names_conversations(tmp_path: Path) -> None:
-    """A benchmark's prompts share nothing all the same, which is said."""
+    """A learned workload without turns does not use them, which is said."""
     text = BURST.replace("Timestamp,", "Timestamp,Session ID,Elapsed time,")
     rows = ["5,a,1.5,ChatGPT,472,18,490,Conversation log", "6,,1.5,ChatGPT,472,18,490,API log"]
     path = written(tmp_path, "b.csv", "\n".join([text.splitlines()[0], *rows]))
@@ -268,7 +268,7 @@ def test_blocks_are_kept(tmp_path: Path) -> None:
 
 
 def test_what_is_not_used_is_said(tmp_path: Path) -> None:
-    """A benchmark's prompts share nothing, whatever the trace's did."""
+    """A learned workload without turns has prompts that share nothing, whatever the trace's did."""
     path = written(tmp_path, "m.jsonl", MOONCAKE)
     assert trace_notes(path, trace_of(path), blocks_used=False) == [
         "m.jsonl: hash_ids of 2 requests are not used: prompts are sent that share nothing"
@@ -487,7 +487,7 @@ def test_what_is_wrong_with_a_client_has_its_place(tmp_path: Path, windows: str,
 
 
 def test_what_a_folder_does_not_tell_is_said(tmp_path: Path) -> None:
-    """When conversations began; and that a benchmark's prompts share nothing."""
+    """When conversations began."""
     path = agents(tmp_path, {})
     assert trace_notes(path, trace_of(path), blocks_used=True) == [
         f"{path.name}: nothing tells when its conversations began: all begin together"

@@ -60,7 +60,7 @@ def test_a_shared_prefix_is_shared_and_nothing_more() -> None:
     assert agreeing == 10
 
 
-def test_a_traces_prompts_share_no_prefix() -> None:
+def test_prompts_of_a_trace_without_blocks_share_no_prefix() -> None:
     """As is said where one is played: eight tokens recorded, and no two prompts with the same first words."""
     run = prompts(shared_prefix_tokens=10)
     first, second = (run.planned(number, (8, 2)) for number in range(2))

@@ -32,7 +32,10 @@ def measured_batch(plan: RunPlan, level: int, records: Sequence[RequestRecord]) 
         return None
     schedule = schedule_of(load, workload.seed, level, workload.mixture.requests)
     if load.is_open and schedule.sha256 != planned.schedule_sha256:
-        raise InputError(f"{load.words}: the schedule is not the planned one; has {load.trace} changed?")
+        raise InputError(
+            f"{load.words}: the schedule is not the planned one; has {load.trace} changed, or did another Loadproof "
+            "begin this run?"
+        )
     conversations: Iterable[int] = count()
     if planned.requests is not None:
         conversations = range(len(schedule.due_ns) or workload.sessions(level, planned.requests))
@@ -71,7 +74,12 @@ def share_of(batch: Batch, number: int, of: int) -> Batch:
     A share of a share is a share: number w of W of the part h of H is the part h + H · w of H · W.
     """
     whole = batch.schedule
-    schedule = Schedule(array("q", whole.due_ns[number::of]), whole.slot_open_ns[number::of], whole.tokens[number::of])
+    schedule = Schedule(
+        array("q", whole.due_ns[number::of]),
+        whole.slot_open_ns[number::of],
+        whole.tokens[number::of],
+        whole.blocks[number::of],
+    )
     if not (schedule.due_ns or schedule.slot_open_ns):  # more processes than slots
         return replace(batch, schedule=schedule, conversations=iter(()))
     ours = (place == number for place in places_of(batch, of))

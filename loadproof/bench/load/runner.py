@@ -12,7 +12,7 @@ import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from typing import Protocol
 
 from loadproof.bench.batch import Batch
@@ -75,9 +75,8 @@ class Runner:
         if not self.prompts.costly:
             return batch
         first = list(islice(batch.conversations, MOST_PREPARED))
-        recorded = batch.schedule.tokens or repeat(None)
-        pairs = zip(first, recorded, strict=False)
-        self.prompts.prepare((batch.first_number + turns[0], tokens) for turns, tokens in pairs)
+        pairs = zip(first, batch.schedule.recorded(), strict=False)
+        self.prompts.prepare((batch.first_number + turns[0], *recorded) for turns, recorded in pairs)
         return replace(batch, conversations=chain(first, batch.conversations))
 
     async def run(self, batch: Batch, start_ns: int | None = None) -> None:
@@ -118,10 +117,10 @@ class Runner:
     async def _open_loop(self, batch: Batch, start_ns: int) -> None:
         """Start each conversation at its time. The next prompt is made before it is due."""
         under_way: set[asyncio.Task[int]] = set()
-        recorded = batch.schedule.tokens or repeat(None)
-        for offset_ns, tokens, turns in zip(batch.schedule.due_ns, recorded, batch.conversations, strict=False):
+        schedule = batch.schedule
+        for offset_ns, recorded, turns in zip(schedule.due_ns, schedule.recorded(), batch.conversations, strict=False):
             due_ns = start_ns + offset_ns
-            first = self.prompts.planned(batch.first_number + turns[0], tokens)
+            first = self.prompts.planned(batch.first_number + turns[0], *recorded)
             await self._sleep_until(due_ns)
             while len(under_way) >= MOST_IN_FLIGHT and not self.stopped:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice, takewhile
+from itertools import islice, repeat, takewhile
 from math import ceil, inf
 from pathlib import Path
 from typing import Literal, cast
 
+from loadproof.bench.workload.blocks import Blocks, blocks_of
 from loadproof.bench.workload.traces import read_trace
 from loadproof.errors import InputError
 from loadproof.loads import MOST_REQUESTS, Load
@@ -26,17 +28,27 @@ class Schedule:
     """`due_ns[k]`: when conversation k starts (offsets from the level's start, ascending). A closed loop has none.
 
     `slot_open_ns`: when each slot of a closed loop opens. `tokens[k]`: (input, output) tokens a trace recorded, else
-    empty. `sha256` is over due times and tokens: the same schedule has the same hash on every machine.
+    empty; `blocks[k]` those that its prompt begins with, where the trace tells any. `sha256` is over all that is due:
+    the same schedule has the same hash on every machine.
     """
 
     due_ns: array[int]
     slot_open_ns: tuple[int, ...] = ()
     tokens: tuple[tuple[int, int], ...] = ()
+    blocks: tuple[Blocks, ...] = ()
 
     @property
     def sha256(self) -> str:
         text = " ".join(map(str, self.due_ns)) + "|" + " ".join(f"{left},{right}" for left, right in self.tokens)
-        return hashlib.sha256(text.encode()).hexdigest()
+        found = hashlib.sha256(text.encode())
+        for blocks in self.blocks:
+            found.update(f"|{blocks.block_tokens}|".encode())
+            found.update(array("Q", blocks.ids).tobytes())
+        return found.hexdigest()
+
+    def recorded(self) -> Iterator[tuple[tuple[int, int] | None, Blocks | None]]:
+        """Of each conversation the tokens and blocks of its first prompt, None where no trace tells them."""
+        return zip(self.tokens or repeat(None), self.blocks or repeat(None), strict=False)
 
 
 def schedule_of(load: Load, seed: int, level: int, requests: float = 1.0) -> Schedule:
@@ -102,7 +114,7 @@ def _recorded(load: Load, path: Path) -> Schedule:
     until_s = load.duration_s if load.duration_s is not None else inf
     kept = read_trace(path, load.speed or 1.0, until_s)[: load.requests]
     tokens = tuple((row.input_tokens, row.output_tokens) for row in kept)
-    return Schedule(array("q", (round(row.due_s * 1e9) for row in kept)), tokens=tokens)
+    return Schedule(array("q", (round(row.due_s * 1e9) for row in kept)), tokens=tokens, blocks=blocks_of(kept))
 
 
 def _stream(seed: int, level: int) -> int:

@@ -4,15 +4,12 @@ where that is."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from loadproof.bench.workload.blocks import NAMED_BLOCK_TOKENS, of_conversation
 from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.traces import TraceRow
 from loadproof.simulation import OpenLoop, Traffic
-from loadproof.simulation.chunked import BLOCK_TOKENS
 from loadproof.simulation.fleet import Size
-
-_IDS_APART: Final = 1 << 24  # of two conversations
 
 
 def played(rows: Sequence[TraceRow], words: str) -> Traffic:
@@ -26,11 +23,6 @@ def played(rows: Sequence[TraceRow], words: str) -> Traffic:
     conversations, sizes = Conversations(), list[Size]()
     for row in rows:
         conversation = conversations.turn_of(row).conversation
-        blocks = row.blocks if told else _blocks(conversation, row)
+        blocks = row.blocks if told else of_conversation(conversation, row.input_tokens + row.output_tokens)
         sizes.append((row.input_tokens, row.output_tokens, blocks, conversation or None))
-    return Traffic(times, sizes, words, rows[0].block_tokens if told else BLOCK_TOKENS)
-
-
-def _blocks(conversation: int, row: TraceRow) -> Sequence[int]:
-    first = conversation * _IDS_APART
-    return range(first, first + (row.input_tokens + row.output_tokens) // BLOCK_TOKENS) if conversation else ()
+    return Traffic(times, sizes, words, rows[0].block_tokens if told else NAMED_BLOCK_TOKENS)

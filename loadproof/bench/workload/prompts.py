@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadproof.bench.spec import REQUESTS_APART, WorkloadSpec
+from loadproof.bench.workload.blocks import Blocks
 from loadproof.bench.workload.counting import CountedBy, counter_of
 from loadproof.bench.workload.datasets import Dataset, DatasetTurn, read_dataset
 from loadproof.bench.workload.images import picture_uri
@@ -70,15 +71,18 @@ class Prompts:
         """A prompt takes so long to make that it should lie ready before the load starts."""
         return self._workload.tokenizer is not None or self._workload.images is not None
 
-    def prepare(self, numbers: Iterable[tuple[int, tuple[int, int] | None]]) -> None:
-        """Make the first turns of these (number, tokens) now; each is handed out once."""
+    def prepare(self, numbers: Iterable[tuple[int, tuple[int, int] | None, Blocks | None]]) -> None:
+        """Make the first turns of these (number, tokens, blocks) now; each is handed out once."""
         self._prepared = {}
-        self._prepared = {number: self.planned(number, tokens) for number, tokens in numbers}
+        self._prepared = {number: self.planned(number, tokens, blocks) for number, tokens, blocks in numbers}
 
-    def planned(self, number: int, tokens: tuple[int, int] | None = None) -> PlannedPrompt:
+    def planned(
+        self, number: int, tokens: tuple[int, int] | None = None, blocks: Blocks | None = None
+    ) -> PlannedPrompt:
         """The prompt of request `number` (unlike any other of the run, warm-up included): a conversation's first turn.
 
-        `tokens` are the (input, output) tokens a trace recorded; None: they are drawn.
+        `tokens` are the (input, output) tokens a trace recorded; None: they are drawn. With `blocks` it begins with
+        those, as do all prompts of its level that have them.
         """
         ready = self._prepared.pop(number, None)
         if ready is not None:
@@ -87,8 +91,12 @@ class Prompts:
         if self._dataset is None:
             place = number if self._unique else number % REQUESTS_APART
             part = self.part(number)
-            shared = 0 if tokens else part.shared_prefix_tokens  # a trace's prompts are by themselves
-            text, input_tokens = self._texts.first(place, drawn_input, unique=self._unique, shared=shared, of=part.name)
+            shared = 0 if tokens else part.shared_prefix_tokens  # a trace's prompts share its own blocks alone
+            text, input_tokens = (
+                self._texts.first(place, drawn_input, unique=self._unique, shared=shared, of=part.name)
+                if blocks is None
+                else self._texts.of_blocks(place, drawn_input, blocks, unique=self._unique)
+            )
             output_tokens = drawn_output
         else:
             turn = self._recorded(number)[0]

@@ -6,7 +6,9 @@ an *estimate*, and reports call it so. With it, words that it has as one token a
 text is counted and cut until it has the tokens asked for, special ones included.
 
 Each prompt begins with the request's number spelled in words (after the shared prefix, if there is one), mixed with the
-run's salt: a server that caches prefixes finds nothing to reuse from another request, nor from an earlier run.
+run's salt: a server that caches prefixes finds nothing to reuse from another request, nor from an earlier run. A
+recorded block is words too, which spell its id mixed with salt and level: each prompt of a level that has the block has
+those words, whichever process sends it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import random
 from itertools import accumulate
 from pathlib import Path
 
-from loadproof.bench.spec import WorkloadSpec
+from loadproof.bench.spec import REQUESTS_APART, WorkloadSpec
+from loadproof.bench.workload.blocks import Blocks
 from loadproof.bench.workload.counting import Counter
 
 # Short, frequent and distinct. 256 of them, so that a number is spelled one byte a word.
@@ -35,12 +38,15 @@ class SyntheticTexts:
         self._counter = counter
         self._seed = workload.seed
         self._words = counter.usable(WORDS)
-        words = random.Random(f"corpus {workload.seed}").choices(self._words, k=CORPUS_WORDS)
+        self._corpus = words = random.Random(f"corpus {workload.seed}").choices(self._words, k=CORPUS_WORDS)
         self._text = " ".join(words)
         self._starts = [0, *accumulate(len(word) + 1 for word in words)]
         self._shared: dict[str, list[str]] = {}
         sample = words[:SAMPLE_WORDS]
         self._tokens_per_word = counter.count(" ".join(sample)) / len(sample)
+        one = counter.count(sample[0])
+        self._whole_words = counter.count(" ".join([sample[0], *sample])) == one + len(sample)  # each is one token
+        self._salt_text = workload.salt
         self._salt = int.from_bytes(hashlib.sha256(workload.salt.encode()).digest()[:4], "big")
 
     def first(self, number: int, tokens: int, *, unique: bool, shared: int = 0, of: str = "") -> tuple[str, int]:
@@ -56,6 +62,32 @@ class SyntheticTexts:
             named = f" {of}" if of else ""
             self._shared[of] = random.Random(f"shared {self._seed}{named}").choices(self._words, k=tokens)
         return self._shared[of] if tokens else []
+
+    def of_blocks(self, number: int, tokens: int, blocks: Blocks, *, unique: bool) -> tuple[str, int]:
+        """(text, its tokens) of a prompt that begins with these blocks; what they leave of it is its own.
+
+        Special tokens that a tokenizer adds are part of the first block. Without `unique` neither salt nor level is in
+        the blocks, so that other levels and runs have them too.
+        """
+        level = f"{self._seed} {self._salt_text} {number // REQUESTS_APART}" if unique else f"{self._seed}"
+        head, size = list[str](), blocks.block_tokens
+        for place, block in enumerate(blocks.ids[: -(-tokens // size)]):
+            head += self._block(f"{level} {block}", min(size, tokens - place * size), first=place == 0)
+        return self._cut([*head, *(self._spelled(number) if unique else ())], number, tokens)
+
+    def _block(self, named: str, tokens: int, *, first: bool) -> list[str]:
+        """Words of so many tokens: the name's hash spelled, then some of the corpus. The `first` of a prompt."""
+        digest, base = hashlib.blake2b(named.encode(), digest_size=16).digest(), len(self._words)
+        words = [self._words[byte % base] for byte in digest[:8]]
+        start = int.from_bytes(digest[8:], "big") % CORPUS_WORDS
+        while len(words) < tokens:  # a block longer than the corpus goes round it
+            words += self._corpus[start : start + tokens - len(words)]
+            start = 0
+        if self._whole_words:
+            return words[: max(1, 1 + tokens - self._counter.count(words[0])) if first else tokens]
+        if first:
+            return self._trimmed(" ".join(words[:tokens]), tokens)[0].split(" ")
+        return self._trimmed(" " + " ".join(words[:tokens]), self._counter.count("") + tokens)[0][1:].split(" ")
 
     def turn(self, number: int, tokens: int) -> tuple[str, int]:
         """(text, its tokens) of a later turn: it stands after a conversation that is like no other already."""

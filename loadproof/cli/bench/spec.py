@@ -173,7 +173,7 @@ def _check_traces(spec: BenchmarkSpec) -> None:
     for load in spec.fixed_loads:
         if load.trace is not None:
             trace = trace_of(Path(load.trace), load.speed or 1.0, load.duration_s or math.inf)
-            for note in trace_notes(Path(load.trace), trace, blocks_used=False):
+            for note in trace_notes(Path(load.trace), trace, blocks_used=True):
                 print(note, file=sys.stderr)
             if spec.workload.dataset is not None:
                 raise InputError("a trace has lengths of its own, and so has a dataset; leave one of them out")
