@@ -163,8 +163,8 @@ higher loads measure.
 
 ## On a GPU
 
-[accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on an H100 and an H200, measured with our own benchmark, with what the
-planner had said before, when prompts were far slower in the plan than there, and says now
+[accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on an H100 and an H200, measured with our own benchmark, with
+what the planner had said before, when prompts were far slower in the plan than there, and says now
 ([decision 43](decisions/0043-prompts-on-hopper.md)). Those levels are in no fit and in no figure above.
 """
 

@@ -17,12 +17,12 @@ def tgi(instance_type: str, degree: int) -> PlannedDeployment:
     return SeedRow("Llama 2 7B", instance_type, 1, degree, 256, 256, 1, None, None).deployment()
 
 
-def vllm(instance_type: str, degree: int) -> PlannedDeployment:
+def vllm(instance_type: str, degree: int, model_id: str = "Qwen/Qwen3-32B") -> PlannedDeployment:
     return deployment_from_container(
         family="vllm",
         version="",
         variables={},
-        model_id="Qwen/Qwen3-32B",
+        model_id=model_id,
         architecture=None,
         instance_type=instance_type,
         accelerators_per_copy=degree,
@@ -102,6 +102,13 @@ def test_prompts_of_a_generation_nobody_measured_are_the_more_in_doubt() -> None
     )
     assert wide.prompt_doubt == pytest.approx(0.3651, rel=1e-3)
     assert narrow.prompt_doubt == pytest.approx(0.3052, rel=1e-3)
+
+
+def test_prompts_of_a_mixture_in_16_bits_are_the_more_in_doubt() -> None:
+    """No row is of one: sqrt(0.30² + 0.65² · 0.02² + 0.36²) = 0.4688, where gpt-oss in MXFP4 has 0.3003."""
+    wide, packed = (vllm("ml.p5.4xlarge", 1, name) for name in ("Qwen/Qwen3-30B-A3B", "openai/gpt-oss-20b"))
+    assert confidence_of(wide).prompt_doubt == pytest.approx(0.4688, abs=2e-4)
+    assert confidence_of(packed).prompt_doubt == pytest.approx(0.3003, abs=2e-4)
 
 
 def test_a_first_token_is_in_doubt_by_how_far_its_prompt_is_from_any_fitted() -> None:
