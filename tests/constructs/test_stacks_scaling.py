@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from stacks_support import Synthesized, profile, synthesize
 
-from loadproof.capacity import make_plan
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Scaling, TargetTracking
+from loadproof.simulation import make_plan
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
