@@ -305,6 +305,8 @@ def test_whatever_is_wrong_with_the_options_is_said_at_once_by_their_names(
         ("--traffic", "1000000", "--traffic: benchmark.requests_per_level: "),
         ("--lengths", "500000,10", "--lengths: workload.output_tokens: "),
         ("--region", "us-gov-west-1", "--region: container: the catalog has no vllm "),
+        ("--region", "eu-wset-1", "--region: the catalog knows no region `eu-wset-1`; did you mean eu-west-1"),
+        ("--model", "Qwen/Qwen3-8BB", "--model: the catalog does not know `Qwen/Qwen3-8BB`; did you mean Qwen/"),
         ("--account", "", "--account: expected twelve digits in quotes, found ``; write it like 123456789012"),
     ],
 )
