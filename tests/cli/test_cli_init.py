@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import zipfile
@@ -463,3 +464,21 @@ def test_no_repository_is_written_among_profiles(tmp_path: Path, capsys: pytest.
     assert run(["init", str(folder), "--defaults"]) == 2
     assert "name a folder of its own" in " ".join(capsys.readouterr().err.split())
     assert list(folder.iterdir()) == []
+
+
+def test_a_price_says_whence_it_is_and_where_it_is_another_regions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`init`, then `plan` and `simulate` of its profile; in the price's own region only whence."""
+    for region, told in (("eu-west-1", True), ("us-east-1", False)):
+        folder = tmp_path / region
+        assert run(["init", str(folder), *SMALL, "--budget", "9", "--region", region]) == 0
+        said = [" ".join(capsys.readouterr().out.split())]
+        (profile,) = (folder / "deploy_profiles" / "dev").glob("qwen*.yaml")
+        for verb in (["plan", str(profile)], ["simulate", str(profile), "--minutes", "1"]):
+            run(verb)
+            said.append(" ".join(capsys.readouterr().out.split()))
+        for text in said:
+            assert re.search(r"n[- ]demand (price of|in) us-(west-2|east-1), seen 20\d\d-", text), text
+            assert (f"{region}'s own are not known here" in text) is told
+        assert ("--budget was held against them" in said[0]) is told
