@@ -482,3 +482,22 @@ def test_a_price_says_whence_it_is_and_where_it_is_another_regions(
             assert re.search(r"n[- ]demand (price of|in) us-(west-2|east-1), seen 20\d\d-", text), text
             assert (f"{region}'s own are not known here" in text) is told
         assert ("--budget was held against them" in said[0]) is told
+
+
+def test_make_prints_words_and_no_recipe(made: Path, tmp_path: Path) -> None:
+    """`make setup` and `make lock` with stand-ins for what installs: they are run, and no line of shell is shown."""
+    folder = copy_of(made, tmp_path / "mine")
+    places = [folder / ".venv" / "bin" / name for name in ("pip", "python", "uv")] + [tmp_path / "path" / "npm"]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f'#!/bin/sh\necho "{place.name} $1" >> {tmp_path / "ran"}\n', encoding="utf-8")
+        place.chmod(0o755)
+    (folder / "node_modules").mkdir()
+    told = {"PATH": f"{tmp_path / 'path'}:/usr/bin:/bin", "PIP_INDEX_URL": "x", "PIP_CERT": "y"}
+    for goal in ("setup", "lock"):
+        done = subprocess.run(["make", goal], cwd=folder, env=told, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "{" not in done.stdout and "env " not in done.stdout
+        assert "requirements" in done.stdout
+    ran = (tmp_path / "ran").read_text(encoding="utf-8").splitlines()
+    assert ran.count("uv pip") == 2 and "npm ci" in ran
