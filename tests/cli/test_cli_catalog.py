@@ -209,7 +209,7 @@ def test_refresh_without_the_extra_says_what_to_install(
 
     monkeypatch.setattr(catalog_refresh, "distribution", absent)
     assert run(["catalog", "refresh"]) == 2
-    assert "pip install -e '.[sagemaker]'" in capsys.readouterr().err
+    assert "pip install 'loadproof[sagemaker]'" in capsys.readouterr().err
 
 
 @pytest.fixture
