@@ -68,7 +68,9 @@ def results_page() -> str:
     lines, shown = [HEAD], set[str]()
     for file, kind, bases in _FILES:
         whole, parts = schema_of(kind, *bases)
-        lines += _section(f"## {file}", whole)
+        # Readers of markdown make different anchors of a heading that begins with a dash.
+        anchor = f'<a id="{file[2:].replace(": ", "-")}"></a>\n' if file.startswith("--") else ""
+        lines += _section(f"{anchor}## {file}", whole)
         paths: dict[str, list[str]] = {}
         for name, path in _uses(whole, parts, ""):
             paths.setdefault(name, []).append(path)

@@ -20,6 +20,27 @@ def test_links_within_the_repository_resolve(page: Path) -> None:
     assert broken == []
 
 
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of a page's headings (lower case, dashes for blanks, no punctuation), and those written out."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found, seen = set(re.findall(r"""<a (?:id|name)="([^"]+)""", text)), dict[str, int]()
+    for heading in re.findall(r"^#+ +(.*?)#*$", text, re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        again = seen.setdefault(slug, 0)
+        found.add(f"{slug}-{again}" if again else slug)
+        seen[slug] += 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_into_pages_have_their_anchor(page: Path) -> None:
+    """As GitHub shows them: `page.md#anchor`, and `#anchor` of the page itself."""
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    named = [(page.parent / link if link else page, anchor) for link, anchor in links if "://" not in link]
+    assert [(file.name, anchor) for file, anchor in named if file.suffix == ".md" and anchor not in anchors(file)] == []
+
+
 def test_decisions_are_numbered_without_gaps_and_listed() -> None:
     """0001, 0002, … each once, each with its number as heading, and each in the index."""
     index = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")

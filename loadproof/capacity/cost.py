@@ -77,6 +77,20 @@ def price_of(instance: Instance) -> str:
     return f"{instance.instance_type}: on demand in {instance.price_region}{seen}; {instance.price_source}"
 
 
+def price_place(instance: Instance) -> str:
+    """Where and when an instance costs that: `on demand in us-west-2, seen 2026-07`."""
+    # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
+    region = instance.price_region.split(" ", 1)[0]
+    return f"on demand in {region}" + (f", seen {instance.price_date}" if instance.price_date else "")
+
+
+def priced_elsewhere(instance: Instance, region: str) -> str:
+    """That the price is another region's; empty where it is this one's, or where there is none."""
+    if instance.usd_per_hour is None or region in instance.price_region:
+        return ""
+    return f"prices are those of {instance.price_region}; {region}'s own are not known here"
+
+
 def copies_on_instance(profile: Profile, instance: Instance, accelerators: int) -> int:
     """How many copies of `accelerators` each one instance takes: by accelerators, host memory and vCPUs; at least 1.
 

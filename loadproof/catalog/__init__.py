@@ -18,7 +18,7 @@ from loadproof.catalog.readers import (
     instances,
     regions_without,
 )
-from loadproof.catalog.registries import image_uri, layer_arn, registry
+from loadproof.catalog.registries import image_uri, layer_arn, misspelt_region, registry
 from loadproof.catalog.weights import bytes_per_parameter, weight_bytes
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "instances",
     "is_gated",
     "layer_arn",
+    "misspelt_region",
     "model_ids",
     "near_models",
     "published_elsewhere",

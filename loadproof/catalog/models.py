@@ -12,10 +12,12 @@ from typing import Final
 from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.readers import rows, table
 
+_SLIP: Final = 2  # letters that one who means an id may get wrong
 _ALIKE: Final = 0.5  # ratio of two names, below which one is no slip of the other
 _ALIKE_ALONE: Final = 0.75  # where neither a number nor the family is the same
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _TUNED: Final = re.compile(r"^meta-|-(instru?ct|chat|it|hf|base|unsloth|bnb|[48]bit|(nv)?fp4|gguf)\b")
+_VARIANTS: Final = ("-Instruct", "-instruct", "-chat-hf", "-Instruct-hf", "-Chat", "-chat", "-it")
 # How checkpoints that were packed, or unpacked, end their names, and how they are stored; w4a16 packs as GPTQ does.
 _PACKED: Final = {
     re.compile(r"[-.](gptq(-int4|-4bit)?|(quantized\.)?w4a16)$", re.IGNORECASE): "gptq",
@@ -82,8 +84,46 @@ def _published_as(model_id: str) -> str:
 
 
 def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
-    """Listed ids whose names are like that of `model_id`: first those with most of its numbers (release, size); the
-    family's name counts as one and a half."""
+    """Ids that resolve and are like `model_id`: first those a letter or two away, variants of listed ones included and
+    nearest first; then listed ones with most of its numbers (release, size), where the family's name counts as one and
+    a half."""
+    return tuple(dict.fromkeys((*_slips(model_id), *_akin(model_id))))[:most]
+
+
+def _slips(model_id: str) -> list[str]:
+    """Ids at most `_SLIP` letters away, whatever the case, nearest first; of a packed one with the same ending."""
+    packed = next((found for ending in _PACKED if (found := ending.search(model_id))), None)
+    ending = packed.group() if packed else ""
+    wanted = model_id.removesuffix(ending).casefold()
+    near: dict[str, tuple[int, str]] = {}
+    for candidate in _resolving():
+        if abs(len(candidate) - len(wanted)) <= _SLIP:
+            edits = _edits(wanted, candidate.casefold())
+            if edits <= _SLIP:
+                near.setdefault(candidate.casefold(), (edits, candidate))
+    return [f"{candidate}{ending}" for _, candidate in sorted(near.values(), key=lambda found: found[0])]
+
+
+@cache
+def _resolving() -> tuple[str, ...]:
+    """Listed ids, then names of the listed ones' variants (`-Instruct`, `-chat-hf`) that have their shape."""
+    plain = [listed for listed in model_ids() if not listed.endswith(_VARIANTS)]
+    variants = (f"{listed.removesuffix('-hf')}{suffix}" for listed in plain for suffix in _VARIANTS)
+    return tuple(dict.fromkeys((*model_ids(), *(name for name in variants if architecture(name) is not None))))
+
+
+def _edits(one: str, other: str) -> int:
+    """Letters to add, take away or change until `one` is `other` (Levenshtein's distance)."""
+    before = list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        now = [row]
+        for column, also in enumerate(other, 1):
+            now.append(min(before[column] + 1, now[-1] + 1, before[column - 1] + (letter != also)))
+        before = now
+    return before[-1]
+
+
+def _akin(model_id: str) -> list[str]:
     wanted = _bare(model_id)
     numbers, family = set(_NUMBER.findall(wanted)), _family(wanted)
 
@@ -93,8 +133,7 @@ def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
         return -shared, -difflib.SequenceMatcher(None, wanted, name).ratio()
 
     ordered = sorted((unlike(listed), listed) for listed in model_ids())
-    near = [listed for (shared, same), listed in ordered if -same >= (_ALIKE if shared else _ALIKE_ALONE)]
-    return tuple(near[:most])
+    return [listed for (shared, same), listed in ordered if -same >= (_ALIKE if shared else _ALIKE_ALONE)]
 
 
 def _bare(model_id: str) -> str:
@@ -116,7 +155,7 @@ def is_gated(model_id: str) -> bool:
 
 def _same_shape(model_id: str) -> Iterable[str]:
     yield model_id
-    for suffix in ("-Instruct", "-instruct", "-chat-hf", "-Instruct-hf", "-Chat", "-chat", "-it"):
+    for suffix in _VARIANTS:
         if model_id.endswith(suffix):
             stem = model_id.removesuffix(suffix)
             yield stem

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from loadproof.catalog.readers import ContainerImage, find, table
+from loadproof.catalog.readers import ContainerImage, find, instance_regions, table
 from loadproof.errors import InputError
 
 
@@ -57,6 +58,16 @@ def registry(region: str, account_group: str = "dlc") -> Registry:
     """The registry of a region. Raises InputError with the nearest known regions."""
     of_group = {key[1]: value for key, value in registries().items() if key[0] == account_group}
     return find(of_group, region, f"region with {account_group} images")
+
+
+def misspelt_region(region: str) -> str:
+    """Empty where the catalog knows the region; else the regions that were perhaps meant, nearest first, or where to
+    look them up."""
+    known = {row.region for row in registries().values()}.union(*instance_regions().values())
+    if region in known:
+        return ""
+    near = difflib.get_close_matches(region, sorted(known), n=3, cutoff=0.75)
+    return f"did you mean {', '.join(near)}?" if near else "known are " + ", ".join(sorted(known))
 
 
 def image_uri(image: ContainerImage, region: str) -> str:

@@ -90,6 +90,8 @@ def show(result: RunResult, outputs: Outputs, format: Format, *, tables: bool = 
         print_result(result, console)
         if comparison is not None:
             _print_comparison(comparison, console)
+        if outputs.picture is not None and result.report is not None:
+            say(f"Picture: {outputs.picture}", console=console)
     return _exit_code(result.exit_code, comparison)
 
 

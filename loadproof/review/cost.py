@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from loadproof import catalog
-from loadproof.capacity.cost import price_of
+from loadproof.capacity.cost import price_of, priced_elsewhere
 from loadproof.capacity.instances import endpoint_of, expected_instances, instance_bounds, scheduled
 from loadproof.capacity.plan import Plan
 from loadproof.catalog import Instance
@@ -115,8 +115,8 @@ def _notes(profile: Profile, environment: Environment | None, rows: list[Instanc
         yield f"no on-demand price is known for {machine.instance_type}"
     elif machine.price_derived:
         yield f"the price of {machine.instance_type} is derived: {machine.price_source}"
-    elif environment is not None and environment.region not in machine.price_region:
-        yield f"prices are those of {machine.price_region}; {environment.region}'s own are not known here"
+    elif environment is not None and (elsewhere := priced_elsewhere(machine, environment.region)):
+        yield elsewhere
     if len(endpoint.instance_pools) > 1:
         dearest = max((row for row in rows if row.usd_per_hour is not None), key=_hourly, default=None)
         yield f"instances are priced as {machine.instance_type}, the first pool" + (

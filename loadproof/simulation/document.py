@@ -49,6 +49,7 @@ def simulation_document(made: ProfileSimulation) -> dict[str, Any]:
         "start_up": {"instance_s": made.start_up.instance_s, "copy_s": made.start_up.copy_s},
         "instance_hours": made.instance_hours,
         "cost_usd": made.cost_usd,
+        "price": made.price,
         "copies": [row._asdict() for row in made.history],
         "windows": [
             {

@@ -9,6 +9,7 @@ from math import ceil
 from typing import Final
 
 from loadproof.capacity import deployment_of, memory_fit
+from loadproof.capacity.cost import price_place
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.plan import image_note
 from loadproof.capacity.start_up import StartUp, start_up_of
@@ -39,7 +40,8 @@ class ProfileSimulation:
     """What a profile's endpoint would do under its traffic: *predicted*, every figure.
 
     `history` has a row for each change of copies or instances; `cost_usd` is on-demand for the instances' hours (None:
-    no known price). `limit_s` is when clients give up. `routed` is of requests whose prompts' blocks are known.
+    no known price), `price` where and when one cost that. `limit_s` is when clients give up. `routed` is of requests
+    whose prompts' blocks are known.
     """
 
     profile_name: str
@@ -50,6 +52,7 @@ class ProfileSimulation:
     history: tuple[CopyCount, ...]
     instance_hours: float
     cost_usd: float | None
+    price: str
     limit_s: float
     start_up: StartUp
     notes: tuple[str, ...]
@@ -134,6 +137,7 @@ def simulate_profile(
         history=tuple(copies.history),
         instance_hours=hours,
         cost_usd=None if price is None else price * hours,
+        price="" if price is None else price_place(deployment.instance),
         limit_s=limit_s,
         start_up=start_up,
         notes=tuple(notes),

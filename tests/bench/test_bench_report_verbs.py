@@ -89,3 +89,15 @@ def test_bad_places_exit_2(
     """The message says what to give instead."""
     assert loadproof([part.format(tmp=tmp_path, run=runs[0]) for part in arguments]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+def test_where_the_picture_is_is_told(
+    runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside where the report is, by the name that was given; nothing of it in JSON."""
+    picture = tmp_path / "page.html"  # as .png it would need a browser
+    monkeypatch.setattr("loadproof.cli.outputs.ENDINGS", (".html",))
+    assert loadproof(["report", str(runs[0]), "--picture", str(picture)]) == 0
+    assert f"\nPicture: {picture}\n" in capsys.readouterr().out and picture.is_file()
+    assert loadproof(["report", str(runs[0]), "--picture", str(picture), "--format", "json"]) == 0
+    assert "verdict" in json.loads(capsys.readouterr().out)

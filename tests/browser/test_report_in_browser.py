@@ -204,6 +204,25 @@ def test_no_width_overflows_sideways(
         assert widest <= 0
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_shows_verdicts_without_scrolling(
+    browser: Chrome, viewport: Viewport, report: Path, width: int
+) -> None:
+    """Each objective's name and verdict lie in the frame as it opens, and no verdict is broken."""
+    with viewport(width):
+        open_page(browser, report)
+        shown = run(
+            browser,
+            """[...document.querySelectorAll("table.objectives tbody tr")].map((row) => {
+              const mark = row.cells[1].firstElementChild.getBoundingClientRect();
+              return [row.cells[1].innerText, mark.right, mark.height];
+            })""",
+        )
+        assert shown
+        for words, right, height in shown:
+            assert words.strip() and right <= width and height < 30, (words, right, height)
+
+
 def test_no_name_stretches_a_row_out_of_sight(browser: Chrome, viewport: Viewport, hostile_report: Path) -> None:
     """10,000 characters and worse in names, reasons and kinds of error: every row still fits half a screen."""
     with viewport(1000):

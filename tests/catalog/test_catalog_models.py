@@ -81,3 +81,18 @@ def test_a_packing_whose_size_is_not_known_is_near_its_model(packed: str, whole:
     """Its bytes a weight would be a guess, so it does not resolve; the first suggestion is what was packed."""
     assert catalog.architecture(packed) is None
     assert catalog.near_models(packed)[0] == whole
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instrct", "meta-llama/Llama-3.1-8B-Instruct"),  # a variant, which no row lists
+        ("meta-llama/lama-2-7b-chat-hf", "meta-llama/Llama-2-7b-chat-hf"),
+        ("NousResearch/Hermes-3-Lama-3.1-8B", "NousResearch/Hermes-3-Llama-3.1-8B"),  # a fine-tune
+        ("Qwen/Qwn3-8B-AWQ", "Qwen/Qwen3-8B-AWQ"),  # packed
+    ],
+)
+def test_a_slip_of_an_id_that_resolves_is_told_first(typed: str, meant: str) -> None:
+    assert catalog.architecture(typed) is None
+    assert catalog.near_models(typed)[0] == meant
+    assert catalog.architecture(meant) is not None

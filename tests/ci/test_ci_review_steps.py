@@ -208,12 +208,33 @@ def test_the_action_reviews_the_same(reviewed: tuple[Runner, int], tmp_path: Pat
     assert written.read_bytes() == (runner.checkout / "review" / "review.sarif").read_bytes()
     unknown = Runner(tmp_path / "checkout", tmp_path / "scratch", {**given, "inputs.command": "destroy"}, shim)
     assert unknown.run(file, "action") == 2
-    # Where a role was taken before anything was installed, nothing is.
+
+
+@pytest.mark.parametrize(
+    ("command", "held"),
+    [
+        ("deploy", "AWS_ACCESS_KEY_ID"),
+        ("prove", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+        ("setup", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"),  # a job with id-token: write, before it takes a role
+        ("setup", None),
+    ],
+)
+def test_the_action_installs_nothing_beside_a_credential(command: str, held: str | None, tmp_path: Path) -> None:
+    """Held, or to be had for the asking: `make` is not run, and what to do instead is said."""
+    steps = [one for one in action_steps() if one.get("name") == "Set up"]
+    file = tmp_path / "as-a-job.yml"
+    file.write_text(
+        yaml.safe_dump({"defaults": {"run": {"shell": "bash"}}, "jobs": {"action": {"steps": steps}}}), "utf-8"
+    )
     (tmp_path / "bare").mkdir()
-    early = {"inputs.command": "deploy", "inputs.environment": "dev"}
-    beside = Runner(tmp_path / "bare", tmp_path / "scratch", {**given, **early}, shim | {"AWS_ACCESS_KEY_ID": "AKIA"})
-    assert beside.run(file, "action") == 2
-    assert not list((tmp_path / "bare").iterdir())
+    given = {"inputs.command": command, "inputs.base": "HEAD^1", "github.event.pull_request.number": ""}
+    given |= {"github.event.pull_request.head.repo.fork": ""}
+    told = {"PATH": without_make(tmp_path)} | ({held: "there"} if held else {})
+    runner = Runner(tmp_path / "bare", tmp_path / "scratch", given, told)
+    assert runner.run(file, "action") == (2 if held else 0), runner.ended[-1].stderr
+    assert (tmp_path / "asked").exists() == (held is None)
+    said = runner.ended[-1].stdout
+    assert (f"{held} is set" in said and "without id-token: write" in said) or held is None
 
 
 def test_gitlab_gets_the_same_findings(reviewed: tuple[Runner, int]) -> None:

@@ -143,18 +143,21 @@ def test_templates_are_what_this_repository_runs(name: str) -> None:
     assert (TEMPLATES / name).read_bytes() == (WORKFLOWS / name).read_bytes()
 
 
-def test_the_guides_ten_lines_are_a_workflow(tmp_path: Path) -> None:
-    """docs/ci/README.md: by the platform's schema, with inputs that the action has."""
+@pytest.mark.parametrize(("block", "said"), [(0, ["review", "comment"]), (1, ["setup", "deploy"])])
+def test_the_guides_few_lines_are_a_workflow(block: int, said: list[str], tmp_path: Path) -> None:
+    """docs/ci/README.md: by the platform's schema, with inputs of the action; no job that asks for a token installs."""
     page = (ROOT / "docs" / "ci" / "README.md").read_text(encoding="utf-8")
-    block, *_ = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    file = tmp_path / "review.yml"
-    file.write_text(block, encoding="utf-8")
+    file = tmp_path / "copied.yml"
+    file.write_text(re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[block], encoding="utf-8")
     command = [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.github-workflows", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout
-    ours = [step["with"] for step in steps(file) if "loadproof@" in step["uses"]]
-    assert ours == [{"command": "review"}, {"command": "comment"}]
-    assert "command" in workflow(ACTION)["inputs"]
+    ours = [step["with"] for step in steps(file) if "loadproof@" in step.get("uses", "")]
+    assert [one["command"] for one in ours] == said
+    assert {name for one in ours for name in one} <= set(workflow(ACTION)["inputs"])
+    for job in workflow(file)["jobs"].values():
+        installs = any(step.get("with", {}).get("command") == "setup" for step in job["steps"])
+        assert not (installs and "id-token" in job["permissions"])
 
 
 def test_ci_runs_the_one_script() -> None:

@@ -176,7 +176,9 @@ def test_a_model_of_ones_own_is_read_from_its_file(tmp_path: Path, capsys: pytes
         ("H10O", "no row is named `H10O`; did you mean H100"),
         ("g5", "did you mean ml.g5."),
         ("llama 3.1 9b", "did you mean Llama 3.1 8B"),
-        ("meta-llama/Llama-3.1-8B-Instrct", "did you mean meta-llama/Llama-3.1-8B,"),  # no other release or size first
+        ("meta-llama/Llama-3.1-8B-Instrct", "did you mean meta-llama/Llama-3.1-8B-Instruct, meta-llama/Llama-3.1-8B,"),
+        ("Qwen/Qwn3-8B-AWQ", "did you mean Qwen/Qwen3-8B-AWQ, "),
+        ("mistralai/Mistral-7B-Instruct-v0.4", "no row is named `mistralai/Mistral-7B-Instruct-v0.4`; did you mean "),
         ("vlm:0.30.0", "did you mean vllm:0.30.0"),
         ("zzzzzzzz", "no row is named `zzzzzzzz`; see `loadproof catalog list`"),
         ("nowhere/config.json", "nowhere/config.json: no such file; name the model's config.json"),
@@ -207,7 +209,7 @@ def test_refresh_without_the_extra_says_what_to_install(
 
     monkeypatch.setattr(catalog_refresh, "distribution", absent)
     assert run(["catalog", "refresh"]) == 2
-    assert "pip install -e '.[sagemaker]'" in capsys.readouterr().err
+    assert "pip install 'loadproof[sagemaker]'" in capsys.readouterr().err
 
 
 @pytest.fixture

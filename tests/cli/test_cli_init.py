@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import zipfile
@@ -305,6 +306,8 @@ def test_whatever_is_wrong_with_the_options_is_said_at_once_by_their_names(
         ("--traffic", "1000000", "--traffic: benchmark.requests_per_level: "),
         ("--lengths", "500000,10", "--lengths: workload.output_tokens: "),
         ("--region", "us-gov-west-1", "--region: container: the catalog has no vllm "),
+        ("--region", "eu-wset-1", "--region: the catalog knows no region `eu-wset-1`; did you mean eu-west-1"),
+        ("--model", "Qwen/Qwen3-8BB", "--model: the catalog does not know `Qwen/Qwen3-8BB`; did you mean Qwen/"),
         ("--account", "", "--account: expected twelve digits in quotes, found ``; write it like 123456789012"),
     ],
 )
@@ -461,3 +464,40 @@ def test_no_repository_is_written_among_profiles(tmp_path: Path, capsys: pytest.
     assert run(["init", str(folder), "--defaults"]) == 2
     assert "name a folder of its own" in " ".join(capsys.readouterr().err.split())
     assert list(folder.iterdir()) == []
+
+
+def test_a_price_says_whence_it_is_and_where_it_is_another_regions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`init`, then `plan` and `simulate` of its profile; in the price's own region only whence."""
+    for region, told in (("eu-west-1", True), ("us-east-1", False)):
+        folder = tmp_path / region
+        assert run(["init", str(folder), *SMALL, "--budget", "9", "--region", region]) == 0
+        said = [" ".join(capsys.readouterr().out.split())]
+        (profile,) = (folder / "deploy_profiles" / "dev").glob("qwen*.yaml")
+        for verb in (["plan", str(profile)], ["simulate", str(profile), "--minutes", "1"]):
+            run(verb)
+            said.append(" ".join(capsys.readouterr().out.split()))
+        for text in said:
+            assert re.search(r"n[- ]demand (price of|in) us-(west-2|east-1), seen 20\d\d-", text), text
+            assert (f"{region}'s own are not known here" in text) is told
+        assert ("--budget was held against them" in said[0]) is told
+
+
+def test_make_prints_words_and_no_recipe(made: Path, tmp_path: Path) -> None:
+    """`make setup` and `make lock` with stand-ins for what installs: they are run, and no line of shell is shown."""
+    folder = copy_of(made, tmp_path / "mine")
+    places = [folder / ".venv" / "bin" / name for name in ("pip", "python", "uv")] + [tmp_path / "path" / "npm"]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f'#!/bin/sh\necho "{place.name} $1" >> {tmp_path / "ran"}\n', encoding="utf-8")
+        place.chmod(0o755)
+    (folder / "node_modules").mkdir()
+    told = {"PATH": f"{tmp_path / 'path'}:/usr/bin:/bin", "PIP_INDEX_URL": "x", "PIP_CERT": "y"}
+    for goal in ("setup", "lock"):
+        done = subprocess.run(["make", goal], cwd=folder, env=told, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "{" not in done.stdout and "env " not in done.stdout
+        assert "requirements" in done.stdout
+    ran = (tmp_path / "ran").read_text(encoding="utf-8").splitlines()
+    assert ran.count("uv pip") == 2 and "npm ci" in ran

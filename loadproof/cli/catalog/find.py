@@ -35,11 +35,13 @@ def find_row(name: str) -> tuple[str, Document]:
             kind, document, _ = names[key]
             return kind, document()
     try:
+        if "/" in name and catalog.architecture(name.strip()) is None:  # tables' names go without the release
+            raise InputError("an id that nobody knows")
         return "model", model_document(model_shape(name))
     except InputError:
         if len(name) < 256 and name and Path(name).is_dir():
             raise InputError(f"{name}: a folder; name the config.json in it") from None
-        raise InputError(f"no row is named `{name[:60]}`; {_hint(wanted, names)}") from None
+        raise InputError(f"no row is named `{name[:60]}`; {_hint(name.strip(), names)}") from None
 
 
 def _own_model(file: Path) -> Document:
@@ -67,11 +69,13 @@ def _by_name() -> dict[str, Found]:
     return names
 
 
-def _hint(wanted: str, names: dict[str, Found]) -> str:
-    """Names that begin or contain what was typed, then those spelt alike, as the catalog writes them."""
+def _hint(typed: str, names: dict[str, Found]) -> str:
+    """Models by id first; then names spelt alike, and those that begin with or contain what was typed, as the catalog
+    writes them."""
+    wanted = typed.casefold()
     holding = sorted((name for name in names if len(wanted) > 1 and wanted in name), key=lambda n: (n.find(wanted), n))
     alike = difflib.get_close_matches(wanted, names, n=3, cutoff=0.6)
-    models = catalog.near_models(wanted) if "/" in wanted else ()
+    models = catalog.near_models(typed) if "/" in wanted else ()
     near = list(dict.fromkeys((*models, *(names[name][2] for name in (*alike, *holding)))))[:4]
     if not near:
         return "see `loadproof catalog list`"

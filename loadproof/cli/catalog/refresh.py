@@ -108,7 +108,7 @@ def sdk_data() -> tuple[Path, str]:
         found = distribution(PACKAGE)
     except PackageNotFoundError:
         raise InputError(
-            "the sagemaker SDK is not installed; install the extra (pip install -e '.[sagemaker]', about 1 GB) "
+            "the sagemaker SDK is not installed; install the extra (pip install 'loadproof[sagemaker]', about 1 GB) "
             f"or only the part with the data (pip install --no-deps {PACKAGE})"
         ) from None
     return Path(str(found.locate_file(FOLDER))), f"{PACKAGE} {found.version} (PyPI wheel)"

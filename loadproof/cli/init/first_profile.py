@@ -11,6 +11,7 @@ from pathlib import Path
 from loadproof import catalog
 from loadproof.advice.alternatives import DEFAULT_GOAL, Alternative
 from loadproof.advice.comparison import Constraints, settle
+from loadproof.capacity.cost import price_place, priced_elsewhere
 from loadproof.cli.plan import write as plan_write
 from loadproof.errors import InputError, Problem
 from loadproof.profiles import check_file, load_environment, load_profile
@@ -186,6 +187,8 @@ def reasons(made: Chosen, wanted: Wanted) -> Iterator[str]:
             "least that is:"
         )
     yield _what(chosen)
+    if elsewhere := priced_elsewhere(catalog.instance(chosen.instance_type), wanted.region):
+        yield elsewhere + ("; --budget was held against them" if wanted.usd_per_hour_max is not None else "")
     if chosen.e2e_ms is not None and chosen.ttft_ms is not None and chosen.tpot_ms is not None:
         yield (
             f"predicted at {wanted.in_flight} in flight, mean: first token {chosen.ttft_ms.value:,.0f} ms, a token "
@@ -201,7 +204,9 @@ def reasons(made: Chosen, wanted: Wanted) -> Iterator[str]:
 
 def _what(chosen: Alternative) -> str:
     each = "s" if chosen.tensor_parallel_degree > 1 else ""
-    price = "price unknown" if chosen.usd_per_hour is None else f"{chosen.usd_per_hour:,.2f} USD an hour"
+    price = "price unknown"
+    if chosen.usd_per_hour is not None:
+        price = f"{chosen.usd_per_hour:,.2f} USD an hour {price_place(catalog.instance(chosen.instance_type))}"
     copies = f"{chosen.copies} copies" if chosen.copies > 1 else "1 copy"
     return (
         f"{chosen.instances} × {chosen.instance_type}, {copies} of {chosen.tensor_parallel_degree} "

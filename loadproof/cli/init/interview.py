@@ -10,6 +10,7 @@ from functools import partial
 
 import typer
 
+from loadproof import catalog
 from loadproof.cli.init.first_profile import Wanted, in_flight_of, known_model
 from loadproof.errors import InputError
 
@@ -98,3 +99,5 @@ def _usd(text: str) -> None:
 def _region(text: str) -> None:
     if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", text.strip()):
         raise InputError(f"--region: expected an AWS region ({_REGION}), found `{text}`")
+    if mend := catalog.misspelt_region(text.strip()):
+        raise InputError(f"--region: the catalog knows no region `{text}`; {mend}")

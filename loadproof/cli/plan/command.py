@@ -17,14 +17,15 @@ from loadproof.advice.document import plan_document
 from loadproof.advice.page import page_of
 from loadproof.capacity import Plan
 from loadproof.capacity.bedrock import quota_outlook
+from loadproof.capacity.cost import priced_elsewhere
 from loadproof.cli.pictures import browser_for, write_page
 from loadproof.cli.plan import text as plan_text
 from loadproof.cli.plan import write as plan_write
 from loadproof.cli.plan.bedrock import as_json, as_text
 from loadproof.cli.printing import NARROWEST, print_parts, tables_on
-from loadproof.cli.profile_names import ProfileFile
+from loadproof.cli.profile_names import ProfileFile, environment_beside
 from loadproof.errors import ExitCode, InputError
-from loadproof.profiles import Environment, Profile, check_file, load_profile
+from loadproof.profiles import Profile, load_profile
 from loadproof.simulation.targets import make_plan
 from loadproof.terminal import Terminal
 
@@ -130,7 +131,10 @@ def _show(
         made = make_plan(profile)
         if fitted:
             made = replace(made, notes=(_FITTED, *made.notes))
-        alternatives = find_alternatives(profile, goal, constraints, environment_beside(file))
+        environment = environment_beside(file)
+        if environment is not None and (elsewhere := priced_elsewhere(made.deployment.instance, environment.region)):
+            made = replace(made, notes=(*made.notes, elsewhere))
+        alternatives = find_alternatives(profile, goal, constraints, environment)
     if format == "json":
         print(json.dumps(plan_document(made, alternatives), indent=2, allow_nan=False))
     elif format == "html":
@@ -168,12 +172,6 @@ def _write(
 def _searching() -> Status:
     """A line on a terminal while hundreds of instances take their seconds; gone once it is done."""
     return Terminal(stderr=True).status("comparing machines, degrees, copies and servers")
-
-
-def environment_beside(file: Path) -> Environment | None:
-    """The environment of the profile's folder, where there is a good one: its region has not every image."""
-    beside = file.parent / "environment.yaml"
-    return check_file(beside).environment if beside.is_file() else None
 
 
 def _print_text(made: Plan, alternatives: Alternatives, profile: str) -> None:

@@ -16,12 +16,13 @@ import typer
 from loadproof.bench.workload.played import played
 from loadproof.bench.workload.traces import trace_notes, trace_of
 from loadproof.capacity import deployment_of
+from loadproof.capacity.cost import priced_elsewhere
 from loadproof.cli.bench.load import Arrivals
 from loadproof.cli.options import TextOrJson, grouped
-from loadproof.cli.profile_names import ProfileFile
+from loadproof.cli.profile_names import ProfileFile, environment_beside
 from loadproof.cli.simulate.text import print_routings, print_simulation
 from loadproof.errors import ExitCode, InputError
-from loadproof.profiles import load_profile
+from loadproof.profiles import Environment, load_profile
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OtherLoad, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
@@ -113,7 +114,7 @@ def simulate(
                     f"{words}: {requests:,} requests, minute {minute:.1f} of {minutes:g}"
                 ),
             )
-            found.append(made)
+            found.append(_of_region(made, loaded, environment_beside(profile)))
     if format == "json":
         documents = [simulation_document(one) for one in found]
         print(json.dumps(documents[0] if routing != "all" else documents, indent=2, allow_nan=False))
@@ -122,6 +123,14 @@ def simulate(
     else:
         print_simulation(found[0])
     return ExitCode.OK if all(made.summary.requests for made in found) else ExitCode.MISSED
+
+
+def _of_region(made: ProfileSimulation, profile: Profile, environment: Environment | None) -> ProfileSimulation:
+    """With a note where the price is another region's."""
+    if environment is None:
+        return made
+    elsewhere = priced_elsewhere(deployment_of(profile).instance, environment.region)
+    return replace(made, notes=(*made.notes, elsewhere)) if elsewhere else made
 
 
 def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile, traffic: Traffic) -> None:

@@ -78,7 +78,7 @@ def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
     yield f"TTFT p95   {sparkline([row.ttft.percentile_ms(95) for row in windows], bars)}  {_range(windows)}"
     yield ""
     yield _table(windows)
-    price = "no known price" if made.cost_usd is None else f"{made.cost_usd:,.2f} USD on demand"
+    price = "no known price" if made.cost_usd is None else f"{made.cost_usd:,.2f} USD {made.price}"
     yield f"Cost       {made.instance_hours:.2f} instance hours, {price}"
     yield (
         f"Start-up   a copy serves {made.start_up.copy_s:.0f} s after it is wanted, "

@@ -308,7 +308,8 @@ def image_not_in_region(subject: Subject) -> Iterator[Found]:
             catalog.image_uri(image, subject.region)
         except InputError:
             found = f"the catalog has no {image.family} {image.version} image in {subject.region}"
-            yield Found(placed.at("container"), found, "use another version, or give container.image")
+            mend = "use another version, or give container.image"
+            yield Found(placed.at("container"), found, _region_meant(subject.region) or mend)
 
 
 @rule(
@@ -322,7 +323,13 @@ def instance_not_in_region(subject: Subject) -> Iterator[Found]:
         offered = catalog.instance_regions().get(name)
         if offered is not None and subject.region not in offered:
             found = f"{name} is not offered in {subject.region}"
-            yield Found(path, found, f"it is in {', '.join(sorted(offered))}")
+            yield Found(path, found, _region_meant(subject.region) or f"it is in {', '.join(sorted(offered))}")
+
+
+def _region_meant(region: str) -> str:
+    """What to do about a region that the catalog does not know at all; empty for one that it does."""
+    meant = catalog.misspelt_region(region)
+    return f"the catalog knows no region of that name: {meant}" if meant else ""
 
 
 @rule(
