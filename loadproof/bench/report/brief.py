@@ -47,7 +47,10 @@ def _sure(summary: Summary) -> str:
     if summary.on_twin:
         said.append("simulated: what answered is the local cloud’s twin, so it is as sure as the plan")
     counts = [objective.requests for objective in summary.objectives if objective.requests]
-    if counts:
+    if summary.verdict.outcome == "INVALID":
+        sent = f": what its {min(counts):,} requests and their intervals say does not count" if counts else ""
+        said.append(f"not at all: the measurement is INVALID{sent}")
+    elif counts:
         fewest = min(counts)
         said.append(f"{fewest:,} requests at that load, intervals of 95 %")
         said.append(f"slow spells rarer than one in {unseen_spells(fewest):,} requests would not have been seen")

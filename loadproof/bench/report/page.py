@@ -114,7 +114,8 @@ def _distributions(summary: Summary, judged: Level | None, latency: str) -> list
         row = level.histograms.get(f"{latency}_ms")
         counts = histogram_of_row(row) if row else None
         if counts is not None and counts.count:
-            name = f"{level.concurrency:,} in flight" + (" (judged)" if level is judged else "")
+            notes = [*["judged"] * (level is judged), *["INVALID"] * (not level.valid)]
+            name = f"{level.concurrency:,} in flight" + (f" ({', '.join(notes)})" if notes else "")
             found.append((name, look, counts))
     return found
 
