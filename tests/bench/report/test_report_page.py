@@ -264,13 +264,15 @@ def test_an_invalid_level_looks_valid_nowhere(tmp_path: Path) -> None:
         level["valid"] = level["concurrency"] != at
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     page = render_report(tmp_path).read_text()
-    assert re.search(r'requests in flight <span class="mark invalid">.*?</h2>\s*<dl class="key invalid">', page, re.S)
-    for table in re.findall(r"<table.*?</table>", page, re.S):
+    assert re.search(
+        r'requests in flight <span class="mark invalid">.*?</h2>\s*<dl class="key invalid">', page, re.DOTALL
+    )
+    for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
         if "In flight</th>" in table:
             assert table.count('<tr class="invalid">') + table.count('<tr class="judged invalid">') == 1, table
     for place in ("curve-ttft", "percentiles-e2e", "tokens", "requests"):
         chart = page.partition(f'id="{place}"')[2].partition("</figure>")[0]
-        assert re.search(r'class="mark \w+ invalid".*?INVALID', chart, re.S), place
+        assert re.search(r'class="mark \w+ invalid".*?INVALID', chart, re.DOTALL), place
     said = words(Seen(page))
     assert "(judged, INVALID)" in said and "Hollow and dotted" in said
     assert "not at all: the measurement is INVALID" in said and "intervals of 95 %" not in said
