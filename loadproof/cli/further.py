@@ -21,7 +21,13 @@ def compared_runs(before: Path, after: Path, tolerance: float) -> Comparison:
 
 
 def write_files(
-    summary: Summary, comparison: Comparison | None, *, junit: Path | None, csv: Path | None, markdown: Path | None
+    folder: Path,
+    summary: Summary,
+    comparison: Comparison | None,
+    *,
+    junit: Path | None,
+    csv: Path | None,
+    markdown: Path | None,
 ) -> None:
     """The files that were asked for. Raises InputError for a place that cannot be written."""
     if junit is not None:
@@ -29,4 +35,4 @@ def write_files(
     if csv is not None:
         write_file(csv, to_csv(summary), "--csv")
     if markdown is not None:
-        write_file(markdown, to_markdown(summary, comparison), "--markdown")
+        write_file(markdown, to_markdown(summary, comparison, folder), "--markdown")

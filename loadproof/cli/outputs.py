@@ -68,19 +68,19 @@ class Outputs:
 
         return compared_runs(self.against, folder, self.tolerance)
 
-    def write(self, summary: Summary, comparison: Comparison | None) -> None:
+    def write(self, folder: Path, summary: Summary, comparison: Comparison | None) -> None:
         """Write the files that were asked for. Raises InputError for a place that cannot be written."""
         if self.junit is None and self.csv is None and self.markdown is None:
             return
         from loadproof.cli.further import write_files  # noqa: PLC0415  as above
 
-        write_files(summary, comparison, junit=self.junit, csv=self.csv, markdown=self.markdown)
+        write_files(folder, summary, comparison, junit=self.junit, csv=self.csv, markdown=self.markdown)
 
 
 def show(result: RunResult, outputs: Outputs, format: Format, *, tables: bool = True) -> ExitCode:
     """What was asked for of a run at its end: comparison, files, tables or JSON on stdout; and the exit code."""
     comparison = outputs.compared(result.folder)
-    outputs.write(result.summary, comparison)
+    outputs.write(result.folder, result.summary, comparison)
     if outputs.picture is not None and result.report is not None:
         write_page(result.report.read_text(encoding="utf-8"), outputs.picture, "--picture")
     if format == "json":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,7 @@ from rich.text import Text
 from loadproof.errors import CouldNotRunError, InputError, LoadproofError
 from loadproof.terminal import Terminal, folded, wanted_width
 
+_BELOW = 4  # columns that a sentence is set in below its label
 NARROWEST = 80  # columns: better a wrapped line than a figure cut away
 
 
@@ -51,11 +53,24 @@ def say(*lines: str, console: Terminal | None = None, style: str = "") -> None:
         shown.print(line, markup=False, soft_wrap=True, style=style)
 
 
-def say_folded(*lines: str, console: Terminal | None = None) -> None:
+def say_folded(*lines: str, console: Terminal | None = None, style: str = "") -> None:
     """Sentences: as `say`, and broken between words where a terminal or COLUMNS gives a width."""
     shown = console or Terminal(highlight=False)
     for line in lines:
-        shown.print(folded(Text(line), wanted_width(shown)), soft_wrap=True)
+        shown.print(folded(Text(line, style), wanted_width(shown)), soft_wrap=True)
+
+
+def say_beside(*rows: tuple[str, str], label_width: int, console: Terminal | None = None) -> None:
+    """Sentences beside their labels: as `say_folded`; what goes on stands below the sentence's beginning. Where a word
+    has no room there, all of it stands below the label."""
+    shown = console or Terminal(highlight=False)
+    width = wanted_width(shown)
+    for label, said in rows:
+        above, indent = f"{label:<{label_width - 1}} ", label_width
+        if width is not None and max(map(cell_len, said.split()), default=0) > width - label_width:
+            above, indent = f"{label}\n{' ' * _BELOW}", _BELOW
+        lines = folded(Text(said), None if width is None else max(1, width - indent)).plain.split("\n")
+        say(above + f"\n{' ' * indent}".join(lines), console=shown)
 
 
 def print_json(document: object) -> None:

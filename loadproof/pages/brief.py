@@ -47,6 +47,6 @@ def brief_in_html(brief: Brief, *, promise: bool = True) -> Markup:
     return Markup('<dl class="brief">{}</dl>').format(Markup("").join(items))
 
 
-def in_a_command(name: str) -> str:
-    """A profile's or a run's name for a command that readers copy; `PROFILE` for one that a shell could misread."""
-    return name if _PLAIN.fullmatch(name) else "PROFILE"
+def in_a_command(name: str, otherwise: str = "PROFILE") -> str:
+    """A profile's or a run's name for a command that readers copy; `otherwise` for one that a shell could misread."""
+    return name if _PLAIN.fullmatch(name) else otherwise

@@ -48,12 +48,14 @@ class FigureSize:
 
 @dataclass(frozen=True, slots=True)
 class FigurePoint:
-    """One point of a series; `y` None is a gap. `tip` shows on hover, `words` stand beside it."""
+    """One point of a series; `y` None is a gap. `tip` shows on hover, `words` stand beside it; what is not `valid` is
+    hollow and dotted."""
 
     x: float
     y: float | None
     tip: str = ""
     words: str = ""
+    valid: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ def _draw_series(axes: Plot, series: Series) -> None:
             stretch.append(axes.at(mark.x, mark.y))
     for mark in series.marks:
         if mark.y is not None:
-            css = f"mark {series.look.css}"
+            css = f"mark {series.look.css}{'' if mark.valid else ' invalid'}"
             axes.drawing.mark(axes.at(mark.x, mark.y), series.look.shape, series.look.size_px, css, tip=mark.tip)
 
 

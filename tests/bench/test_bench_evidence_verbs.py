@@ -131,6 +131,29 @@ def test_a_comparison_breaks_no_figures_name_at_80_columns(
     assert max(map(len, said.splitlines())) <= 80
 
 
+def test_runs_break_no_word_at_80_columns(
+    chat: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one of them: each line goes on below its beginning."""
+    long = Path("runs", "20261127-101500-llama-3-1-8b-instruct-of-the-search")
+    Path("runs/main").rename(long)
+    raised(chat)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert loadproof(["evidence", "list"]) == 0
+    listed = capsys.readouterr().out
+    for words_of_it in (
+        "profile hash: ",
+        "signed by: claimed",
+        "stale: changed since: endpoint.max_instances",
+        f"{long}",
+    ):
+        assert words_of_it in listed
+    assert loadproof(["evidence", "show", str(long)]) == 0
+    shown = capsys.readouterr().out
+    assert "\nMeasured     " in shown
+    assert [line for line in [*listed.splitlines(), *shown.splitlines()] if len(line) > 80] == []
+
+
 def test_a_comparison_as_markdown_names_what_decides(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Outcome first, a table of figures, how it was told at the end."""
     assert loadproof(["evidence", "compare", "main", "slow", "--format", "markdown"]) == 1

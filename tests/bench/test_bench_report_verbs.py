@@ -31,6 +31,17 @@ def test_a_run_is_shown_again(runs: tuple[Path, Path], capsys: pytest.CaptureFix
     assert before == {path.name: path.read_bytes() for path in runs[0].iterdir() if path.name != "report.html"}
 
 
+def test_the_next_command_names_the_folder_that_is_there(
+    runs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the terminal, on the page and in markdown: not runs/<run id>, where nobody put it."""
+    monkeypatch.chdir(tmp_path)
+    assert loadproof(["report", "fast", "--markdown", "said.md"]) == 0
+    assert "`loadproof evidence add fast`" in " ".join(capsys.readouterr().out.split())
+    assert "<code>loadproof evidence add fast</code>" in Path("fast", "report.html").read_text()
+    assert "`loadproof evidence add fast`" in Path("said.md").read_text()
+
+
 def test_a_regression_exits_1_though_the_objectives_hold(
     runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

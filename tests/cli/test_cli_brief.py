@@ -74,6 +74,17 @@ def test_a_run_says_what_to_do_after_each_outcome(outcome: str, expected: str) -
     assert expected in brief_of_run(summary).next
 
 
+@pytest.mark.parametrize("outcome", ["FAIL", "INVALID", "INCONCLUSIVE", "PASS"])
+def test_a_run_without_a_profile_is_not_told_to_bench_one(outcome: str) -> None:
+    """What it was started with is what measures again."""
+    objectives = [{"name": "ttft_p95_ms", "bound": 500.0, "requests": 60, "more_requests": 40}]
+    twin = {"local_cloud": True, "backend": "twin"}
+    verdict = {"outcome": outcome, "at_concurrency": 1}
+    said = brief_of_run(a_summary(verdict=verdict, objectives=objectives, conditions=twin)).next
+    assert "bench PROFILE" not in said
+    assert ("the same command" in said) == (outcome != "FAIL")
+
+
 def test_the_cheapest_run_that_passes_is_taken() -> None:
     """Of 1, 2 and 3 USD an hour the first fails: the second is next, at 1,460 USD a month."""
     named = []

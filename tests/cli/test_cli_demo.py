@@ -65,6 +65,17 @@ def test_the_next_command_is_one_that_the_shell_finds(tmp_path: Path, monkeypatc
     assert _as_started() == "loadproof"
 
 
+def test_a_repository_of_ones_own_is_begun_beside_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkout = tmp_path / "loadproof"
+    (checkout / "docs").mkdir(parents=True)
+    for here, named in ((checkout, "../my-endpoints"), (checkout / "docs", "../../my-endpoints")):
+        monkeypatch.chdir(here)
+        Steps(Terminal(width=500), checkout, tmp_path, None).summary([], None)
+        assert capsys.readouterr().out.splitlines()[-1].endswith(f"loadproof init {named}")
+
+
 def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -501,3 +501,39 @@ def test_make_prints_words_and_no_recipe(made: Path, tmp_path: Path) -> None:
         assert "requirements" in done.stdout
     ran = (tmp_path / "ran").read_text(encoding="utf-8").splitlines()
     assert ran.count("uv pip") == 2 and "npm ci" in ran
+
+
+@pytest.mark.parametrize("named", ["my-endpoints", "our models' endpoints", "."])
+def test_what_is_next_runs_as_it_is_pasted(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a shell that stands where `init` was called; what installs and synthesizes is stood in for, git is not."""
+    here, programs = tmp_path / "here", tmp_path / "bin"
+    for folder in (here, programs):
+        folder.mkdir()
+    stand_ins = {
+        "make": "test -f Makefile && mkdir -p .venv/bin && touch .venv/bin/activate",
+        "npx": "test -f cdk.json",
+        "loadproof": 'case $1 in plan) test -f "$2";; review) git rev-parse --verify --quiet "$2";; *) exit 2;; esac',
+    }
+    for name, script in stand_ins.items():
+        (programs / name).write_text(f"#!/bin/bash\necho {name} $@ >> {tmp_path}/called\n{script}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.chdir(here)
+    assert run(["init", named, *SMALL]) == 0
+    commands = capsys.readouterr().out.partition("\nNext:\n")[2]
+    assert ("cd " in commands) == (named != ".")
+    author = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environment = {**os.environ, **author, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-e"], input=commands, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    called = [line.split()[:2] for line in (tmp_path / "called").read_text().splitlines()]
+    assert called == [["make", "setup"], ["npx", "cdk"], ["loadproof", "plan"], ["loadproof", "review"]]
+    first, *_ = (here / named / "README.md").read_text().partition("npx cdk deploy")
+    assert first.index("git init") < first.index("loadproof review HEAD")
+
+
+def test_a_folder_of_a_clone_is_not_made_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".git").mkdir()
+    assert run(["init", str(tmp_path / "llm"), *SMALL]) == 0
+    assert "\n  git add . && git commit" in capsys.readouterr().out

@@ -387,12 +387,38 @@ def test_without_output_the_page_is_named_after_the_profile(
     assert (tmp_path / "plan-llama-3-1-8b.html").is_file()
 
 
-def test_output_without_html_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--output goes with html alone: exit 2, and nothing is written."""
-    target = tmp_path / "plan.txt"
-    assert run(["plan", str(PROFILES / "dev/llama-3-1-8b.yaml"), "--output", str(target)]) == 2
-    assert "--output goes with --format html" in capsys.readouterr().err
-    assert not target.exists()
+@pytest.mark.parametrize(
+    ("name", "begins"), [("p.html", "<!doctype html>"), ("p.json", "{"), ("p.txt", "llama-3-1-8b")]
+)
+def test_the_files_ending_says_the_format(
+    name: str, begins: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `review` does it; the path is all that is printed."""
+    target = tmp_path / name
+    assert run(["plan", str(PROFILES / "dev/llama-3-1-8b.yaml"), "--output", str(target)]) == 0
+    assert capsys.readouterr().out == f"{target}\n"
+    assert target.read_text(encoding="utf-8").startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--output", "p.md"], "use one of: .json, .txt, .html, .png, .pdf"),
+        (["--output", "p.png", "--format", "json"], "is a picture of the page, found --format json"),
+        (["--output", "p.html", "--write"], "--write prints a diff, found --output p.html"),
+    ],
+)
+def test_a_file_that_no_format_fits_is_refused(
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["plan", str(PROFILES / "dev/llama-3-1-8b.yaml"), *options]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("place", ["missing/plan.html", "."], ids=["no such folder", "a folder"])

@@ -33,6 +33,21 @@ def test_text_says_what_was_served_how_long_it_waited_and_what_it_cost(capsys: p
         assert word in said
 
 
+def test_no_line_is_wider_than_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence goes on below its beginning; in a log it stays one line."""
+    options = ["simulate", PROFILE, "--minutes", "60", "--concurrency", "4"]
+    assert run(options) == 0
+    assert "served meet the latency objectives (100.0%); " in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    goodput = next(at for at, line in enumerate(lines) if line.startswith("Goodput    "))
+    assert lines[goodput + 1].startswith(" " * 11) and lines[goodput + 1].strip()
+
+
 def test_json_is_labelled_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
     """Windows sum to the whole; copies begin at 0 ms."""
     assert run(["simulate", PROFILE, "--minutes", "3", "--concurrency", "4", "--format", "json"]) == 0

@@ -45,7 +45,7 @@ def print_result(result: RunResult, console: Console) -> None:
     say(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]))
     for reason in summary.verdict.reasons:
         say(f"  {reason}")
-    wide.print(labelled(brief_of(summary).rows[1:]))
+    wide.print(labelled(brief_of(summary, result.folder).rows[1:]))
     for table in _levels_tables(summary.levels, wide):
         wide.print(table)
     _print_notes(summary, say)

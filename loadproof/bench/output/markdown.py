@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Summary
@@ -17,13 +18,13 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def to_markdown(summary: Summary, comparison: Comparison | None = None) -> str:
+def to_markdown(summary: Summary, comparison: Comparison | None = None, folder: Path | None = None) -> str:
     """A page for a pull request or a step summary: verdict first, objectives, levels, changes, conditions folded."""
     verdict = summary.verdict
     parts = [
         f"## {_SIGNS[verdict.outcome]} {verdict.outcome}: {_said(summary.name)}",
         *_simulated(summary),
-        "\n".join([*(f"- {_said(reason)}" for reason in verdict.reasons), *_brief(summary)]),
+        "\n".join([*(f"- {_said(reason)}" for reason in verdict.reasons), *_brief(summary, folder)]),
         *_objectives(summary),
         *(_changes(comparison) if comparison else ()),
         *_search(summary),
@@ -33,11 +34,11 @@ def to_markdown(summary: Summary, comparison: Comparison | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _brief(summary: Summary) -> list[str]:
+def _brief(summary: Summary, folder: Path | None) -> list[str]:
     """What it costs, how sure it is, what next, as on the page; commands stay code."""
     from loadproof.bench.report.brief import brief_of  # noqa: PLC0415  as in console.py
 
-    return [f"- **{asked}**: {_with_code(said)}" for asked, said in brief_of(summary).rows[1:]]
+    return [f"- **{asked}**: {_with_code(said)}" for asked, said in brief_of(summary, folder).rows[1:]]
 
 
 def _with_code(text: str) -> str:

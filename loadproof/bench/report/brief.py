@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Summary
@@ -16,13 +17,13 @@ from loadproof.pages.wording import usd
 from loadproof.usd import usd_per_month
 
 
-def brief_of(summary: Summary) -> Brief:
-    """The same on the page, in the terminal and in a comment."""
+def brief_of(summary: Summary, folder: Path | None = None) -> Brief:
+    """The same on the page, in the terminal and in a comment. `folder`: where the run is, if not in runs/."""
     return Brief(
         promise=f"{summary.verdict.outcome}: {verdict_sentence(summary)}",
         cost=_cost(summary),
         sure=_sure(summary),
-        next=_next(summary),
+        next=_next(summary, folder or Path("runs", summary.run_id)),
     )
 
 
@@ -46,30 +47,40 @@ def _sure(summary: Summary) -> str:
     if summary.on_twin:
         said.append("simulated: what answered is the local cloud’s twin, so it is as sure as the plan")
     counts = [objective.requests for objective in summary.objectives if objective.requests]
-    if counts:
+    if summary.verdict.outcome == "INVALID":
+        sent = f": what its {min(counts):,} requests and their intervals say does not count" if counts else ""
+        said.append(f"not at all: the measurement is INVALID{sent}")
+    elif counts:
         fewest = min(counts)
         said.append(f"{fewest:,} requests at that load, intervals of 95 %")
         said.append(f"slow spells rarer than one in {unseen_spells(fewest):,} requests would not have been seen")
     return "; ".join(said) or "nothing was judged, so nothing is sure"
 
 
-def _next(summary: Summary) -> str:
-    outcome, profile = summary.verdict.outcome, summary.profile
+def _next(summary: Summary, folder: Path) -> str:
+    outcome, profile, run = summary.verdict.outcome, summary.profile, in_a_command(str(folder), "RUN")
     named = in_a_command(f"{profile.environment}/{profile.name}" if profile and profile.environment else "PROFILE")
+    # Nobody knows here which options a run without a profile had.
+    again = f"`loadproof bench {named}`" if profile else "the same command"
     if summary.conditions.interrupted:
-        return f"send the rest: `loadproof bench --resume runs/{in_a_command(summary.run_id)}`"
+        return f"send the rest: `loadproof bench --resume {run}`"
     if outcome == "PASS" and summary.on_twin:
-        return f"deploy it to an account, then prove it there: `loadproof bench {named}`"
+        where = "" if profile else ", with that endpoint as its target"
+        return f"deploy it to an account, then prove it there: {again}{where}"
     if outcome == "PASS":
-        return f"keep the run as evidence: `loadproof evidence add runs/{in_a_command(summary.run_id)}`"
+        return f"keep the run as evidence: `loadproof evidence add {run}`"
+    if outcome == "FAIL" and profile is None:
+        return "see what binds: `loadproof plan PROFILE`, of a profile that describes this endpoint"
     if outcome == "FAIL":
         return f"see what binds, and what would meet the objectives: `loadproof plan {named}`"
     if outcome == "INCONCLUSIVE":
         more = max((objective.more_requests or 0 for objective in summary.objectives), default=0)
         level = max((level.requests or 0 for level in summary.levels if summary.is_judged(level)), default=0)
-        return f"send more: `loadproof bench {named} --requests-per-level {level + more}`" if more else "measure longer"
+        option = f"--requests-per-level {level + more}"
+        with_more = f"`loadproof bench {named} {option}`" if profile else f"the same command with `{option}`"
+        return f"send more: {with_more}" if more else "measure longer"
     if outcome == "INVALID":
-        return f"measure again from a machine with nothing else to do: `loadproof bench {named}`"
+        return f"measure again from a machine with nothing else to do: {again}"
     return "say what it must keep: objectives in the profile, or `--objective ttft_p95_ms=500`"
 
 

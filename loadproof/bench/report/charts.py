@@ -29,7 +29,7 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     for statistic, look in ((tail, TAIL), ("p50", MIDDLE)):
         points = [(level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in levels]
         named = [_mark_name(level, summary) if statistic == tail else "" for level in levels]
-        series.append(series_of(points, f"{statistic} {noun}", look, named=named))
+        series.append(series_of(points, f"{statistic} {noun}", look, named=named, valid=_valid(levels)))
     expected = _predicted_levels(summary)
     points = [(level.output_tokens_per_s, predicted_at(level, latency), level.concurrency) for level in expected]
     series.append(series_of(points, "predicted mean", PREDICTED))
@@ -49,9 +49,10 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
 def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
     """One latency over concurrency: p50, p95, p99 measured, the predicted one, and the objectives on it."""
     series = []
+    levels = _one_a_load(summary)
     for statistic, look in (("p99", FAR_TAIL), ("p95", TAIL), ("p50", MIDDLE)):
-        figures = [(level.concurrency, at(level, latency, statistic)) for level in _one_a_load(summary)]
-        series.append(_by_concurrency(figures, f"{statistic} {noun}", look))
+        figures = [(level.concurrency, at(level, latency, statistic)) for level in levels]
+        series.append(_by_concurrency(figures, f"{statistic} {noun}", look, valid=_valid(levels)))
     expected = [(level.concurrency, predicted_at(level, latency)) for level in _predicted_levels(summary)]
     series.append(_by_concurrency(expected, "predicted mean", PREDICTED))
     bounds = _named(_bounds(summary, latency))
@@ -62,9 +63,10 @@ def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
 def throughput(summary: Summary, rates: Sequence[tuple[str, str, Look]], y_title: str) -> Figure | None:
     """Rates over concurrency. `rates`: (field of Level, label, look); the first also has its prediction."""
     series = []
+    levels = _one_a_load(summary)
     for field, label, look in rates:
-        figures = [(level.concurrency, getattr(level, field)) for level in _one_a_load(summary)]
-        series.append(_by_concurrency(figures, label, look, unit="/s"))
+        figures = [(level.concurrency, getattr(level, field)) for level in levels]
+        series.append(_by_concurrency(figures, label, look, unit="/s", valid=_valid(levels)))
     first = rates[0][0]
     expected = [(level.concurrency, getattr(level, first, None)) for level in _predicted_levels(summary)]
     series.append(_by_concurrency(expected, "predicted", PREDICTED, unit="/s"))
@@ -133,6 +135,10 @@ def _one_a_load(summary: Summary) -> Sequence[Level]:
     return list(shown.values())
 
 
+def _valid(levels: Sequence[Level]) -> list[bool]:
+    return [level.valid for level in levels]
+
+
 def _mark_name(level: Level, summary: Summary) -> str:
     """Its requests in flight, `8 (2 of 3 met)` where a search measured it several times; the knee has its own note."""
     if level.concurrency == summary.knee_concurrency:
@@ -169,15 +175,28 @@ def _level_ticks(series: Iterable[Series]) -> tuple[tuple[float, str], ...]:
 Point = tuple[float | None, float | None, int]
 
 
-def _by_concurrency(figures: Sequence[tuple[int, float | None]], name: str, look: Look, *, unit: str = "ms") -> Series:
-    return series_of([(concurrency, value, concurrency) for concurrency, value in figures], name, look, unit=unit)
+def _by_concurrency(
+    figures: Sequence[tuple[int, float | None]], name: str, look: Look, *, unit: str = "ms", valid: Sequence[bool] = ()
+) -> Series:
+    points = [(concurrency, value, concurrency) for concurrency, value in figures]
+    return series_of(points, name, look, unit=unit, valid=valid)
 
 
-def series_of(points: Sequence[Point], name: str, look: Look, *, named: Sequence[str] = (), unit: str = "ms") -> Series:
-    """One line through (x, y, requests in flight). `named`: what each mark has beside it."""
+def series_of(
+    points: Sequence[Point],
+    name: str,
+    look: Look,
+    *,
+    named: Sequence[str] = (),
+    unit: str = "ms",
+    valid: Sequence[bool] = (),
+) -> Series:
+    """One line through (x, y, requests in flight). `named`: what each mark has beside it; `valid`: whether its level
+    is, all of them where nothing is said."""
+    beside, sound = named or [""] * len(points), valid or [True] * len(points)
     marks = [
-        FigurePoint(x, y, tip_of(name, y, unit, f"{concurrency:,} in flight"), beside)
-        for (x, y, concurrency), beside in zip(points, named or [""] * len(points), strict=True)
+        FigurePoint(x, y, tip_of(name, y, unit, f"{concurrency:,} in flight{'' if good else ', INVALID'}"), words, good)
+        for (x, y, concurrency), words, good in zip(points, beside, sound, strict=True)
         if x is not None
     ]
     return Series(name, look, tuple(marks))

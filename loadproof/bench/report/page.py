@@ -42,12 +42,12 @@ def render_report(run_folder: Path, summary: Summary | None = None, moments: Seq
     judged = _judged(summary)
     level = judged.planned.level if judged else None
     timeline = read_timeline(run_folder, level) if moments is None else timeline_at(moments, level)
-    write_whole(page_of(summary, timeline), target)
+    write_whole(page_of(summary, timeline, run_folder), target)
     return target
 
 
-def page_of(summary: Summary, timeline: Timeline | None) -> str:
-    """The page's whole text."""
+def page_of(summary: Summary, timeline: Timeline | None, run_folder: Path | None = None) -> str:
+    """The page's whole text. `run_folder`: named in the commands that it gives."""
     figures = {place: draw(figure) for place, figure in _figures(summary).items()}
     return (
         environment()
@@ -60,7 +60,7 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
             at=charts.at,
             predicted_at=charts.predicted_at,
             verdict_sentence=verdict_sentence(summary),
-            brief=brief_in_html(brief_of(summary), promise=False),
+            brief=brief_in_html(brief_of(summary, run_folder), promise=False),
             other_reasons=_other_reasons(summary),
             judged=_judged(summary),
             phased=[level for level in summary.levels if level.phases.baseline],
@@ -114,7 +114,8 @@ def _distributions(summary: Summary, judged: Level | None, latency: str) -> list
         row = level.histograms.get(f"{latency}_ms")
         counts = histogram_of_row(row) if row else None
         if counts is not None and counts.count:
-            name = f"{level.concurrency:,} in flight" + (" (judged)" if level is judged else "")
+            notes = [*["judged"] * (level is judged), *["INVALID"] * (not level.valid)]
+            name = f"{level.concurrency:,} in flight" + (f" ({', '.join(notes)})" if notes else "")
             found.append((name, look, counts))
     return found
 

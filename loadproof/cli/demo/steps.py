@@ -45,6 +45,11 @@ def _as_started() -> str:
     return os.path.relpath(started) if here else "loadproof"
 
 
+def _beside(repository: Path) -> str:
+    """A folder for a repository of one's own: not inside this one."""
+    return os.path.relpath(repository.resolve().parent / "my-endpoints")
+
+
 class Steps:
     """One demo: each step begins with a line and its time."""
 
@@ -134,7 +139,7 @@ class Steps:
         self.say(f"Latencies are {whose}. Open:")
         for one in proven:
             self.say(f"  {one.report}")
-        self.say(f"Logs: {self.runs}. Next: {_as_started()} init my-endpoints")
+        self.say(f"Logs: {self.runs}. Next: {_as_started()} init {_beside(self.repository)}")
         if _has_desktop():
             webbrowser.open(proven[0].report.as_uri())
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from loadproof.bench.document import as_json
@@ -19,9 +18,10 @@ from loadproof.bench.evidence.store import StoredRun, part_of
 from loadproof.bench.objectives import figure
 from loadproof.bench.output.exports import properties
 from loadproof.bench.output.words import interval
-from loadproof.cli.printing import say, tables_on
+from loadproof.cli.printing import say, say_beside, say_folded, tables_on
 from loadproof.errors import InputError
 from loadproof.profiles.signers import Signers
+from loadproof.terminal import Columns
 
 _MOST_FIELDS = 4
 _PLAIN_WIDTH = 160
@@ -57,9 +57,8 @@ def print_runs(rows: Sequence[Row], now: datetime) -> None:
     if not rows:
         say("no runs; loadproof bench makes one, loadproof evidence add keeps it")
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("run", "of", "profile hash", "verdict", "signed by", "age", "profile now", "where"):
-        table.add_column(name, overflow="fold", no_wrap=name in ("verdict", "age", "profile hash"))
+    head = [Text(name) for name in ("run", "of", "profile hash", "verdict", "signed by", "age", "profile now", "where")]
+    lines = []
     for row in rows:
         run, age = row.run, age_of(row.run, now)
         cells = (
@@ -72,11 +71,11 @@ def print_runs(rows: Sequence[Row], now: datetime) -> None:
             _status(row.status),
             run.where,
         )
-        table.add_row(*map(Text, cells))  # a run's own words are no markup
-    console.print(table)
+        lines.append([*map(Text, cells)])  # a run's own words are no markup
+    console.print(Columns(head, lines, box=box.SIMPLE_HEAD))
     for row in rows:
         notes = (*notes_of(row), *((row.run.problem,) if row.run.problem else ()))
-        say(*(f"{row.run.where}: {note}" for note in notes), console=console)
+        say_folded(*(f"{row.run.where}: {note}" for note in notes), console=console)
 
 
 def notes_of(row: Row) -> tuple[str, ...]:
@@ -96,18 +95,23 @@ def print_run(row: Row, now: datetime) -> None:
     run, age = row.run, age_of(row.run, now)
     verdict = run.summary.verdict if run.summary else None
     doubt = " (not to be relied on: its files do not fit together, see the notes)" if run.misfits else ""
-    say(f"{run.verdict}: {run.run_id}{doubt}", style="bold")
-    say(*(f"  {reason}" for reason in (verdict.reasons if verdict else ())))
-    say(f"Profile      {_profile_of(run)} at {str(run.profile.get('sha256') or '–')[:12]}: {_status(row.status)}")
-    say(f"Measured     {row.standing.words}")
-    say(f"Begun        {run.created_utc or '–'}{'' if age is None else f', {in_days(age)} ago'}")
-    say(f"Kept         {run.where}")
+    say_folded(f"{run.verdict}: {run.run_id}{doubt}", style="bold")
+    say_folded(*(f"  {reason}" for reason in (verdict.reasons if verdict else ())))
+    profile_hash = str(run.profile.get("sha256") or "–")[:12]
+    say_beside(
+        ("Profile", f"{_profile_of(run)} at {profile_hash}: {_status(row.status)}"),
+        ("Measured", row.standing.words),
+        ("Begun", f"{run.created_utc or '–'}{'' if age is None else f', {in_days(age)} ago'}"),
+        ("Kept", run.where),
+        label_width=13,
+    )
     if run.summary and run.summary.objectives:
-        say(f"Objectives at {run.summary.verdict.at_load or '–'}", *(f"  {line}" for line in _objectives(run)))
+        say_folded(f"Objectives at {run.summary.verdict.at_load or '–'}", *(f"  {line}" for line in _objectives(run)))
     conditions = properties(run.summary) if run.summary else ()
     for title, rows in (("Conditions", conditions), ("Files", _files(run))):
-        say(title, *(f"  {name:<24} {value}" for name, value in rows))
-    say(*(f"Note: {note}" for note in notes_of(row)))
+        say(title)
+        say_beside(*((f"  {name}", str(value)) for name, value in rows), label_width=27)
+    say_folded(*(f"Note: {note}" for note in notes_of(row)))
 
 
 def _objectives(run: StoredRun) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -129,11 +130,23 @@ def _init(folder: Path, place: Place, answers: Answers, found: list[tuple[str, s
     print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.wanted.model}:")
     said += _notes(place, files, kept, answers, profile)
     say_folded(*(f"  {line}" for line in said))
-    print("\nNext, there:")
-    for command in ("make setup && source .venv/bin/activate", f"npx cdk synth --quiet -c env={answers.environment}"):
+    print("\nNext:")
+    for command in _commands(folder, answers.environment, profile):
         print(f"  {command}")
-    print(f"  loadproof plan {profile}")
     return ExitCode.OK if chosen.as_wanted else ExitCode.MISSED
+
+
+def _commands(folder: Path, environment: str, profile: Path) -> Iterator[str]:
+    """What to do next, for a shell, in the order in which it works: a review needs a commit."""
+    there = f"./{folder}" if str(folder).startswith("-") else str(folder)
+    change = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(there)} && "
+    yield f"{change}make setup && source .venv/bin/activate"
+    yield f"npx cdk synth --quiet -c env={environment}"
+    yield f"loadproof plan {profile}"
+    held = any((one / ".git").exists() for one in (folder.resolve(), *folder.resolve().parents))
+    begin = "" if held else "git init --quiet && "
+    yield f'{begin}git add . && git commit --quiet -m "As loadproof init wrote it"'
+    yield "loadproof review HEAD"
 
 
 def _notes(place: Place, files: Mapping[str, bytes], kept: list[str], answers: Answers, profile: Path) -> Iterator[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Final, Literal, cast, get_args
 
 import typer
 from rich.status import Status
@@ -18,11 +19,12 @@ from loadproof.advice.page import page_of
 from loadproof.capacity import Plan
 from loadproof.capacity.bedrock import quota_outlook
 from loadproof.capacity.cost import priced_elsewhere
-from loadproof.cli.pictures import browser_for, write_page
+from loadproof.cli.endings import format_by_ending, no_format
+from loadproof.cli.pictures import ENDINGS, browser_for, write_page
 from loadproof.cli.plan import text as plan_text
 from loadproof.cli.plan import write as plan_write
 from loadproof.cli.plan.bedrock import as_json, as_text
-from loadproof.cli.printing import NARROWEST, print_parts, tables_on
+from loadproof.cli.printing import NARROWEST, no_place, print_parts, tables_on, write_file
 from loadproof.cli.profile_names import ProfileFile, environment_beside
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Profile, load_profile
@@ -30,6 +32,7 @@ from loadproof.simulation.targets import make_plan
 from loadproof.terminal import Terminal
 
 Format = Literal["text", "json", "html"]
+_LOG_COLUMNS: Final = 120
 
 
 GoalName = Literal[
@@ -43,10 +46,13 @@ GoalName = Literal[
 
 def plan(
     profile: ProfileFile,
-    format: Annotated[Format, typer.Option(help="text for people, json for programs, html: a page")] = "text",
+    format: Annotated[
+        Format | None,
+        typer.Option(help="text for people, json for programs, html: a page; default: by the file's ending, else text"),
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="where html goes: .html, .png its head, .pdf; default: plan-<profile>.html"),
+        typer.Option(help="file to write instead (.json .txt .html .png .pdf); default of html: plan-<profile>.html"),
     ] = None,
     goal: Annotated[
         GoalName, typer.Option(help="what alternatives are ranked by")
@@ -70,18 +76,17 @@ def plan(
 
     Exit 1 when it does not fit, or when --write has nothing to recommend.
     """
-    if output is not None and format != "html":
-        raise InputError(f"--output goes with --format html, found --format {format}; leave one of them out")
     if dry_run and not write:
         raise InputError("--dry-run goes with --write; add it, or leave --dry-run out")
-    if write and format != "text":
-        raise InputError(f"--write prints a diff, found --format {format}; leave one of them out")
-    browser_for(output)
+    if write and (output is not None or format not in (None, "text")):
+        found = f"--format {format}" if output is None else f"--output {output}"
+        raise InputError(f"--write prints a diff, found {found}; leave one of them out")
+    format = _format_of(format, output)
     loaded = load_profile(profile)
     if loaded.backend == "bedrock":
         if write or instances is not None or max_usd_per_hour is not None or format == "html":
             raise InputError(f"{profile}: Bedrock shows no machines to choose from; only --format text and json apply")
-        return _show_quotas(profile, loaded, format)
+        return _show_quotas(profile, loaded, format, output)
     types = tuple(dict.fromkeys(name.strip() for name in (instances or "").split(",") if name.strip()))
     if instances is not None and not types:
         raise InputError("--instances: expected instance types, found none; leave it out to compare all GPU types")
@@ -90,6 +95,21 @@ def plan(
     if write:
         return _write(profile, loaded, reckoned, best, constraints, dry_run=dry_run)
     return _show(profile, reckoned, best, constraints, format, output, fitted=reckoned is not loaded)
+
+
+def _format_of(format: Format | None, output: Path | None) -> Format:
+    """Refused before anything is predicted. Raises InputError; CouldNotRunError where a picture has no browser."""
+    if output is None:
+        return format or "text"
+    chosen = format or format_by_ending(output, get_args(Format))
+    if chosen is None:
+        raise InputError(no_format(output, get_args(Format)))
+    if output.suffix in ENDINGS and chosen != "html":
+        raise InputError(f"--output {output}: is a picture of the page, found --format {chosen}; leave one of them out")
+    if problem := no_place(output, "--output"):
+        raise InputError(problem)
+    browser_for(output)
+    return cast("Format", chosen)
 
 
 _FITTED: Final = (
@@ -110,10 +130,10 @@ def _with_its_trace(file: Path, profile: Profile) -> Profile:
     return profile if traced.learned is None else planned_as(profile, traced.learned)
 
 
-def _show_quotas(file: Path, profile: Profile, format: Format) -> int:
+def _show_quotas(file: Path, profile: Profile, format: Format, output: Path | None) -> int:
     environment = environment_beside(file)
     outlook = quota_outlook(profile, environment.region if environment is not None else None)
-    print(as_json(outlook) if format == "json" else as_text(outlook))
+    _put(as_json(outlook) if format == "json" else as_text(outlook), output)
     return ExitCode.OK
 
 
@@ -136,13 +156,13 @@ def _show(
             made = replace(made, notes=(*made.notes, elsewhere))
         alternatives = find_alternatives(profile, goal, constraints, environment)
     if format == "json":
-        print(json.dumps(plan_document(made, alternatives), indent=2, allow_nan=False))
+        _put(json.dumps(plan_document(made, alternatives), indent=2, allow_nan=False), output)
     elif format == "html":
         target = output or Path(f"plan-{made.profile_name}.html")
         write_page(page_of(made, alternatives, str(file)), target)
         print(target)
     else:
-        _print_text(made, alternatives, str(file))
+        _print_text(made, alternatives, str(file), output)
     return ExitCode.MISSED if made.memory.fits == "no" else ExitCode.OK
 
 
@@ -174,7 +194,21 @@ def _searching() -> Status:
     return Terminal(stderr=True).status("comparing machines, degrees, copies and servers")
 
 
-def _print_text(made: Plan, alternatives: Alternatives, profile: str) -> None:
-    console = tables_on(120, NARROWEST)
-    ascii_only = console.options.ascii_only
+def _put(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text)
+    else:
+        write_file(output, f"{text}\n", "--output")
+        print(output)
+
+
+def _print_text(made: Plan, alternatives: Alternatives, profile: str, output: Path | None) -> None:
+    if output is None:
+        console, lines = tables_on(_LOG_COLUMNS, NARROWEST), None
+    else:
+        lines = StringIO()
+        console = Terminal(file=lines, width=_LOG_COLUMNS, highlight=False)
+    ascii_only = lines is None and console.options.ascii_only
     print_parts(plan_text.render(made, alternatives, profile, width=console.width, ascii_only=ascii_only), console)
+    if lines is not None:
+        _put(lines.getvalue().rstrip("\n"), output)

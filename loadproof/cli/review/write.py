@@ -5,28 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from loadproof.cli.check.formats import wants_colour
+from loadproof.cli.endings import format_by_ending, no_format
 from loadproof.cli.pictures import ENDINGS, browser_for, write_page
 from loadproof.cli.printing import is_step_summary, no_place, write_file
 from loadproof.errors import InputError
-from loadproof.review.formats import Format, formatted
+from loadproof.review.formats import FORMATS, Format, formatted
 from loadproof.review.shapes import Document
 from loadproof.terminal import Terminal, wanted_width
 
 WIDTH_OF_A_LOG: Final = 120  # columns
 PAGE: Final = Path("review.html")  # what `--format html` writes where it would pour markup onto a terminal
 
-_BY_ENDING: Final[dict[str, Format]] = {
-    ".md": "markdown",
-    ".json": "json",
-    ".sarif": "sarif",
-    ".txt": "text",
-    ".html": "html",
-    ".png": "html",
-    ".pdf": "html",
-}
 Target = tuple[Path | None, Format]  # None is standard output
 
 
@@ -37,15 +29,15 @@ def targets_of(format: Format | None, outputs: Sequence[Path]) -> list[Target]:
     targets: list[Target] = []
     problems = []
     for path in outputs:
-        by_name = "markdown" if is_step_summary(path) else _BY_ENDING.get(path.suffix)
+        by_name = "markdown" if is_step_summary(path) else format_by_ending(path, FORMATS)
         chosen = format if format is not None and len(outputs) == 1 else by_name
         if chosen is None:
-            problems.append(f"--output {path}: no format by this ending; use one of: {', '.join(_BY_ENDING)}")
+            problems.append(no_format(path, FORMATS))
         elif problem := no_place(path, "--output"):
             problems.append(problem)
         else:
             browser_for(path)
-            targets.append((path, chosen))
+            targets.append((path, cast("Format", chosen)))
     if format is not None and len(outputs) > 1:
         problems.append(f"--format {format}: goes with one --output; leave it out, the files' endings say it")
     if problems:

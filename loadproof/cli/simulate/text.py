@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.markup import escape
 from rich.table import Table
 
-from loadproof.cli.printing import NARROWEST, print_parts, tables_on
+from loadproof.cli.printing import NARROWEST, say_beside, say_folded, tables_on
 from loadproof.simulation import CopyCount, Latencies, ProfileSimulation
 from loadproof.simulation.windows import Window, merged
+from loadproof.terminal import Terminal
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = ".:-=+*#@"
 MOST_ROWS = 15
 
+Part = str | tuple[str, str] | Table  # a title, or a label and what stands beside it
+
 
 def print_simulation(made: ProfileSimulation) -> None:
     console = tables_on(120, NARROWEST)
-    print_parts(_lines(made, ASCII_BARS if console.options.ascii_only else BARS), console)
+    _print(_lines(made, ASCII_BARS if console.options.ascii_only else BARS), console)
+
+
+def _print(parts: Iterable[Part], console: Terminal) -> None:
+    for part in parts:
+        if isinstance(part, tuple):
+            say_beside(part, label_width=11, console=console)
+        elif isinstance(part, str):
+            say_folded(part, console=console, style="bold")
+        else:
+            console.print(part)
 
 
 def print_routings(found: Sequence[ProfileSimulation]) -> None:
@@ -40,29 +52,31 @@ def print_routings(found: Sequence[ProfileSimulation]) -> None:
             f"{routed.busiest_share:.2f} x mean" if known else "-",
         )
     notes = dict.fromkeys(note for made in found for note in made.notes)
-    lines = [
-        f"[bold]{escape(first.profile_name)}[/bold], predicted: {escape(first.traffic)}, {first.minutes:g} min",
-        "",
-    ]
-    print_parts([*lines, table, *(f"Note       {escape(note)}" for note in notes)], tables_on(120, NARROWEST))
+    _print([_title(first), "", table, *(("Note", note) for note in notes)], tables_on(120, NARROWEST))
 
 
-def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
+def _title(made: ProfileSimulation) -> str:
+    return f"{made.profile_name}, predicted: {made.traffic}, {made.minutes:g} min"
+
+
+def _lines(made: ProfileSimulation, bars: str) -> Iterator[Part]:
     summary, windows = made.summary, made.windows
     sent = summary.requests + summary.refused + summary.timed_out
-    yield f"[bold]{escape(made.profile_name)}[/bold], predicted: {escape(made.traffic)}, {made.minutes:g} min"
+    yield _title(made)
     yield ""
     for line in made.sessions:
-        yield f"Sessions   {escape(line)}"
+        yield "Sessions", line
     yield (
-        f"Requests   {sent:,} sent: {summary.requests:,} served, {summary.refused:,} refused, "
-        f"{summary.timed_out:,} given up after {made.limit_s:g} s"
+        "Requests",
+        f"{sent:,} sent: {summary.requests:,} served, {summary.refused:,} refused, "
+        f"{summary.timed_out:,} given up after {made.limit_s:g} s",
     )
     if summary.requests:
         yield (
-            f"Goodput    {_figure(summary.goodput_per_s)} of {_figure(summary.requests_per_s)} requests/s served meet "
+            "Goodput",
+            f"{_figure(summary.goodput_per_s)} of {_figure(summary.requests_per_s)} requests/s served meet "
             f"the latency objectives ({summary.good / summary.requests:.1%}); "
-            f"{_figure(summary.output_tokens_per_s)} output tokens/s"
+            f"{_figure(summary.output_tokens_per_s)} output tokens/s",
         )
         yield ""
         yield _latencies(made)
@@ -70,22 +84,25 @@ def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
     if made.routed.prompt_tokens:
         routed = made.routed
         yield (
-            f"Caches     {routed.found_share:.1%} of prompt tokens found, routed {made.routing}; the busiest copy had "
-            f"{routed.busiest_share:.2f} times the mean of requests"
+            "Caches",
+            f"{routed.found_share:.1%} of prompt tokens found, routed {made.routing}; the busiest copy had "
+            f"{routed.busiest_share:.2f} times the mean of requests",
         )
     yield ""
     yield from _copies(made.history, windows, bars)
-    yield f"TTFT p95   {sparkline([row.ttft.percentile_ms(95) for row in windows], bars)}  {_range(windows)}"
+    yield "TTFT p95", sparkline([row.ttft.percentile_ms(95) for row in windows], bars)
+    yield "", _range(windows)
     yield ""
     yield _table(windows)
     price = "no known price" if made.cost_usd is None else f"{made.cost_usd:,.2f} USD {made.price}"
-    yield f"Cost       {made.instance_hours:.2f} instance hours, {price}"
+    yield "Cost", f"{made.instance_hours:.2f} instance hours, {price}"
     yield (
-        f"Start-up   a copy serves {made.start_up.copy_s:.0f} s after it is wanted, "
-        f"{made.start_up.instance_s + made.start_up.copy_s:.0f} s where it needs a new instance"
+        "Start-up",
+        f"a copy serves {made.start_up.copy_s:.0f} s after it is wanted, "
+        f"{made.start_up.instance_s + made.start_up.copy_s:.0f} s where it needs a new instance",
     )
     for note in made.notes:
-        yield f"Note       {escape(note)}"
+        yield "Note", note
 
 
 def _latencies(made: ProfileSimulation) -> Table:
@@ -101,14 +118,14 @@ def _latencies(made: ProfileSimulation) -> Table:
     return table
 
 
-def _bounds(made: ProfileSimulation) -> Iterator[str]:
+def _bounds(made: ProfileSimulation) -> Iterator[Part]:
     """What classes of the traffic have to meet by themselves."""
     for part in made.parts:
         for name, bound in part.bounds:
             found = part.at(name)
             if found is not None:
                 met = "meets" if found <= bound else "MISSES"
-                yield f"Bound      {name} of {part.name}: {found:,.0f} ms {met} {bound:,g} ms"
+                yield "Bound", f"{name} of {part.name}: {found:,.0f} ms {met} {bound:,g} ms"
 
 
 def _percentiles(found: Latencies) -> Iterator[str]:
@@ -117,10 +134,10 @@ def _percentiles(found: Latencies) -> Iterator[str]:
     yield _figure(found.max_ms)
 
 
-def _copies(history: Sequence[CopyCount], windows: Sequence[Window], bars: str) -> Iterator[str]:
+def _copies(history: Sequence[CopyCount], windows: Sequence[Window], bars: str) -> Iterator[Part]:
     fewest, most = min(row.serving for row in history), max(row.serving for row in history)
     line = sparkline([float(row.copies) for row in windows], bars)
-    yield f"Copies     {line}  {fewest} to {most}" if most > fewest else f"Copies     {line}  {most}"
+    yield "Copies", f"{line}  {fewest} to {most}" if most > fewest else f"{line}  {most}"
 
 
 def sparkline(values: Sequence[float | None], bars: str) -> str:

@@ -250,3 +250,29 @@ def test_the_command_prints_the_path_or_one_line_of_error(tmp_path: Path) -> Non
     bad = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
     assert bad.returncode == 2
     assert bad.stderr.startswith(f"{tmp_path}/summary.json: not found") and bad.stderr.count("\n") == 1
+
+
+def test_an_invalid_level_looks_valid_nowhere(tmp_path: Path) -> None:
+    """Key figures, charts, their names and every table say so; a run that is valid says it nowhere."""
+    write_sample(tmp_path)
+    valid = read_page(tmp_path)
+    assert "invalid" not in valid.classes and "INVALID" not in words(valid)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    at = summary["verdict"]["at_concurrency"]
+    summary["verdict"] |= {"outcome": "INVALID", "reasons": ["the client was late"]}
+    for level in summary["levels"]:
+        level["valid"] = level["concurrency"] != at
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    page = render_report(tmp_path).read_text()
+    assert re.search(
+        r'requests in flight <span class="mark invalid">.*?</h2>\s*<dl class="key invalid">', page, re.DOTALL
+    )
+    for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
+        if "In flight</th>" in table:
+            assert table.count('<tr class="invalid">') + table.count('<tr class="judged invalid">') == 1, table
+    for place in ("curve-ttft", "percentiles-e2e", "tokens", "requests"):
+        chart = page.partition(f'id="{place}"')[2].partition("</figure>")[0]
+        assert re.search(r'class="mark \w+ invalid".*?INVALID', chart, re.DOTALL), place
+    said = words(Seen(page))
+    assert "(judged, INVALID)" in said and "Hollow and dotted" in said
+    assert "not at all: the measurement is INVALID" in said and "intervals of 95 %" not in said
