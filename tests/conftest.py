@@ -4,6 +4,7 @@ tests are `heavy`."""
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -20,6 +21,7 @@ settings.load_profile("shared-machine")
 # Else boto3 reads a service's description for every session, and the collector walks through all of them and all tests.
 botocore.session.create_loader = cache(botocore.session.create_loader)
 gc.set_threshold(50_000, 20, 10)
+os.environ.pop("COLUMNS", None)  # xdist's workers are given one; a test that wants a width says so
 
 TESTS = Path(__file__).parent
 # What starts clouds, servers, processes and synthesis. Whoever imports it here is left out of `make test-fast`.

@@ -139,7 +139,7 @@ def test_a_budget_that_is_too_small_is_told_the_least_that_would_do(
     assert run(["init", str(tmp_path / "b"), *SMALL]) == 0
     without = capsys.readouterr().out.split("\n", 1)[1].splitlines()
     assert "--budget 0.1 USD an hour" in said[0]
-    assert said[1:] == without
+    assert said[1:] == [line.replace(str(tmp_path / "b"), str(tmp_path / "a")) for line in without]
 
 
 @pytest.mark.parametrize(
