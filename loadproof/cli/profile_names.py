@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from loadproof.errors import InputError
-from loadproof.profiles import Environment, check_file
 
 
 def named(given: Path | None) -> Path | None:
@@ -113,9 +112,3 @@ def option(help: str) -> typer.models.OptionInfo:
 
 
 ProfileFile = Annotated[Path, argument("profile")]
-
-
-def environment_beside(file: Path) -> Environment | None:
-    """The environment of the profile's folder, where there is a good one: its region has not every image."""
-    beside = file.parent / "environment.yaml"
-    return check_file(beside).environment if beside.is_file() else None

@@ -88,7 +88,7 @@ def check_file(path: Path, content: bytes | None = None) -> Checked:
     if path.name == ENVIRONMENT_FILE:
         environment = _built(Environment, path, tree, problems, None)
         return Checked(path, tuple(sorted(problems.found)), problems.suppressed, environment=environment)
-    profile = _built(Profile, path, tree, problems, _environment_beside(path))
+    profile = _built(Profile, path, tree, problems, environment_beside(path))
     return Checked(path, tuple(sorted(problems.found)), problems.suppressed, profile=profile)
 
 
@@ -225,8 +225,8 @@ def named_files(profile: Profile) -> list[tuple[tuple[str | int, ...], str]]:
     return [(path, name) for path, name in named if name is not None]
 
 
-def _environment_beside(path: Path) -> Environment | None:
-    """The environment of a profile's folder, when there is a good one."""
+def environment_beside(path: Path) -> Environment | None:
+    """The environment of a profile's folder, where there is a good one: its region has not every image."""
     beside = path.parent / ENVIRONMENT_FILE
     return check_file(beside).environment if os.path.isfile(beside) else None  # noqa: PTH113 (never raises)
 

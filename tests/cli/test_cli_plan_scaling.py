@@ -9,12 +9,13 @@ from rich.console import Console
 
 from loadproof.advice.document import plan_document
 from loadproof.advice.page import page_of
-from loadproof.capacity import Plan, make_plan
+from loadproof.capacity import Plan
 from loadproof.cli.plan.text import render
 from loadproof.profiles import load_profile
+from loadproof.simulation import make_plan
 
 DEV = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
-REASON = "75% of 28 in flight a copy (at 29 in flight ttft_p95_ms is predicted at 502, over 500)"
+REASON = "75% of 28 in flight a copy (at 29 in flight ttft_p95_ms is predicted at 511, over 500)"
 
 
 def planned(folder: Path, *edits: tuple[str, str]) -> Plan:

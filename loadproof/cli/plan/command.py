@@ -25,9 +25,10 @@ from loadproof.cli.plan import text as plan_text
 from loadproof.cli.plan import write as plan_write
 from loadproof.cli.plan.bedrock import as_json, as_text
 from loadproof.cli.printing import NARROWEST, no_place, print_parts, tables_on, write_file
-from loadproof.cli.profile_names import ProfileFile, environment_beside
+from loadproof.cli.profile_names import ProfileFile
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Profile, load_profile
+from loadproof.profiles.loader import environment_beside
 from loadproof.simulation.targets import make_plan
 from loadproof.terminal import Terminal
 

@@ -19,10 +19,11 @@ from loadproof.capacity import deployment_of
 from loadproof.capacity.cost import priced_elsewhere
 from loadproof.cli.bench.load import Arrivals
 from loadproof.cli.options import TextOrJson, grouped
-from loadproof.cli.profile_names import ProfileFile, environment_beside
+from loadproof.cli.profile_names import ProfileFile
 from loadproof.cli.simulate.text import print_routings, print_simulation
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Environment, load_profile
+from loadproof.profiles.loader import environment_beside
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OtherLoad, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
