@@ -197,9 +197,8 @@ def _first_tokens(deployment: PlannedDeployment) -> tuple[float, ...]:
 
 
 def _is_wide_mixture(deployment: PlannedDeployment) -> bool:
-    return (
-        bool(deployment.server.prompt_doubt and deployment.architecture.experts) and deployment.quantization == "none"
-    )
+    fitted_prompts = bool(deployment.server.prompt_doubt)
+    return fitted_prompts and bool(deployment.architecture.experts) and deployment.quantization == "none"
 
 
 def _measured(deployment: PlannedDeployment, own: OwnMeasurement) -> Confidence:

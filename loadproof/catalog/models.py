@@ -68,8 +68,7 @@ def model_ids() -> tuple[str, ...]:
 def published_elsewhere(model_id: str) -> str | None:
     """The listed id that `model_id` has the name of, under another publisher: its weights published again, or a slip.
     None where the id itself is listed, or nothing is."""
-    packed = next((found for ending in _PACKED if (found := ending.search(model_id))), None)
-    whole = model_id[: packed.start()] if packed else model_id
+    whole = model_id.removesuffix(_packed_ending(model_id))
     listed = _published_as(whole)
     return None if listed == whole else listed
 
@@ -92,8 +91,7 @@ def near_models(model_id: str, most: int = 3) -> tuple[str, ...]:
 
 def _slips(model_id: str) -> list[str]:
     """Ids at most `_SLIP` letters away, whatever the case, nearest first; of a packed one with the same ending."""
-    packed = next((found for ending in _PACKED if (found := ending.search(model_id))), None)
-    ending = packed.group() if packed else ""
+    ending = _packed_ending(model_id)
     wanted = model_id.removesuffix(ending).casefold()
     near: dict[str, tuple[int, str]] = {}
     for candidate in _resolving():
@@ -102,6 +100,11 @@ def _slips(model_id: str) -> list[str]:
             if edits <= _SLIP:
                 near.setdefault(candidate.casefold(), (edits, candidate))
     return [f"{candidate}{ending}" for _, candidate in sorted(near.values(), key=lambda found: found[0])]
+
+
+def _packed_ending(model_id: str) -> str:
+    """How the name of a packed checkpoint ends; empty for one that is not packed."""
+    return next((found.group() for ending in _PACKED if (found := ending.search(model_id))), "")
 
 
 @cache

@@ -43,6 +43,11 @@ class Checked:
         """True without errors; warnings are allowed."""
         return self.profile is not None or self.environment is not None
 
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """What stands in the way of its profile or environment: problems that are no warnings."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
     def refused_for(self, problems: Iterable[Problem]) -> Checked:
         """With errors that rules over the profile alone do not know of; itself without any."""
         further = tuple(problems)
@@ -98,7 +103,7 @@ def load_profile(path: Path) -> Profile:
     if checked.profile is None and checked.environment is not None:
         raise InputError(f"{path}: this is an environment, not a profile; name a profile beside it")
     if checked.profile is None:
-        raise ProfileError(_all(checked))
+        raise ProfileError(checked.errors)
     return checked.profile
 
 
@@ -128,7 +133,7 @@ def load_environment(folder: Path) -> Environment:
     """The environment of one folder. Raises ProfileError with every problem."""
     checked = check_file(folder / ENVIRONMENT_FILE)
     if checked.environment is None:
-        raise ProfileError(_all(checked))
+        raise ProfileError(checked.errors)
     return checked.environment
 
 
@@ -229,7 +234,3 @@ def environment_beside(path: Path) -> Environment | None:
     """The environment of a profile's folder, where there is a good one: its region has not every image."""
     beside = path.parent / ENVIRONMENT_FILE
     return check_file(beside).environment if os.path.isfile(beside) else None  # noqa: PTH113 (never raises)
-
-
-def _all(checked: Checked) -> list[Problem]:
-    return [problem for problem in checked.problems if problem.severity == "error"]

@@ -10,7 +10,7 @@ from loadproof.errors import InputError
 from loadproof.profiles import Profile
 from loadproof.profiles.schema import Objectives
 from loadproof.review.model import ObjectiveChange, PredictedFigure, Side
-from loadproof.simulation.targets import make_plan
+from loadproof.simulation.plan import make_plan
 
 
 def plan_of(side: Side | None) -> tuple[Plan | None, str]:

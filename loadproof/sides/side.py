@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from loadproof.errors import CouldNotRunError, InputError, Problem
 from loadproof.profiles import Checked, check_file
@@ -37,12 +37,6 @@ from loadproof.sides.git import MOST_BLOB_BYTES, OVERSIZED
 from loadproof.sides.names import digest_of, readable_name
 from loadproof.sides.traffic import Traces
 from loadproof.sides.tree import PROFILES, Tree
-
-
-class _Traffic(TypedDict):
-    traffic: Mapping[str, Traffic]
-    arrivals: str
-
 
 _CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
@@ -192,6 +186,7 @@ class UnfinishedSide:
         if not (refusal or environment.ok or self.templates.get(place)):
             beside = readable_name(f"{self.tree.folder}{PROFILES}/{place.environment_name}/{ENVIRONMENT}")
             refusal = f"{beside} is refused by the checks; mend that first"
+        traffic, arrivals = self._traffic(place, traces)
         return Side(
             file=file,
             environment=environment.environment,
@@ -202,14 +197,16 @@ class UnfinishedSide:
             places=self._places(checked),
             data=self.data(place),
             converted=self.converted(place),
-            **self._traffic(place, traces),
+            traffic=traffic,
+            arrivals=arrivals,
         )
 
-    def _traffic(self, place: Place, traces: Traces) -> _Traffic:
-        """What the traces of a profile say, of those that lie in the project and were laid out."""
+    def _traffic(self, place: Place, traces: Traces) -> tuple[dict[str, Traffic], str]:
+        """What the traces of a profile say, by file, of those that lie in the project and were laid out; and which of
+        them the workload's arrivals name."""
         profile = self.checked[place].profile
         if profile is None or place in self.refusals:
-            return {"traffic": {}, "arrivals": ""}
+            return {}, ""
         found, arrivals, outside = dict[str, Traffic](), "", self._leading_out(place)
         for field_name, _, path in self._beside(place):
             file, name = self.root / path, readable_name(self.tree.folder + path)
@@ -218,7 +215,7 @@ class UnfinishedSide:
             found[name] = traces.traffic_of(profile, self.tree.ids.get(path, str(file)), file, name)
             if field_name.startswith("workload."):
                 arrivals = name
-        return {"traffic": found, "arrivals": arrivals}
+        return found, arrivals
 
     def converted(self, place: Place) -> dict[str, str]:
         """What a checkout writes otherwise than it was read, and how: a place's own, and code with environments."""

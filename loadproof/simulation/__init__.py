@@ -6,6 +6,7 @@ from loadproof.simulation.closed_loop import fresh_copies, simulate_closed_loop,
 from loadproof.simulation.dynamic import Dynamic
 from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines
 from loadproof.simulation.fleet import simulate_fleet
+from loadproof.simulation.plan import make_plan
 from loadproof.simulation.profile import ProfileSimulation, simulate_profile
 from loadproof.simulation.profile_traffic import OtherLoad, Traffic, traffic_of
 from loadproof.simulation.replay import replayed_workload
@@ -21,7 +22,6 @@ from loadproof.simulation.results import (
 from loadproof.simulation.routing import Routing
 from loadproof.simulation.scaling import Autoscaler, BoundsChange, StepScaling, TargetTracking, WakeUp
 from loadproof.simulation.scheduling import Rejection
-from loadproof.simulation.targets import make_plan
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop, arrival_times_ms, ramped_times_ms, recorded_times_ms
 
 __all__ = [

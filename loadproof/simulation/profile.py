@@ -137,7 +137,7 @@ def simulate_profile(
         history=tuple(copies.history),
         instance_hours=hours,
         cost_usd=None if price is None else price * hours,
-        price="" if price is None else price_place(deployment.instance),
+        price="" if price is None else f"on demand in {price_place(deployment.instance)}",
         limit_s=limit_s,
         start_up=start_up,
         notes=tuple(notes),

@@ -25,8 +25,7 @@ from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.knees import find_knees
-from loadproof.capacity.plan import DerivedValue, Plan
-from loadproof.capacity.plan import make_plan as plan_of
+from loadproof.capacity.plan import DerivedValue
 from loadproof.capacity.search import ladder, last_that
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import PlannedWorkload
@@ -42,11 +41,6 @@ CONCURRENCY_SHARE: Final = 0.75
 INVOCATIONS_SAFETY: Final = 0.5
 LEAST_SCALE_IN_COOLDOWN_S: Final = 300
 _COOLDOWN_GRAIN_S: Final = 10
-
-
-def make_plan(profile: Profile) -> Plan:
-    """The profile's plan, its levels played. Raises InputError as `capacity.make_plan` does."""
-    return plan_of(profile, replayed_workload(profile), derived_values(profile))
 
 
 def derived_values(profile: Profile) -> tuple[DerivedValue, ...]:

@@ -9,7 +9,7 @@ from review_profiles import side
 
 from loadproof.review.model import ObjectiveChange, PredictedFigure, Side
 from loadproof.review.objectives import objective_changes, plan_of
-from loadproof.simulation.targets import make_plan
+from loadproof.simulation.plan import make_plan
 
 
 def changes(before: Side | None, after: Side | None) -> dict[str, ObjectiveChange]:

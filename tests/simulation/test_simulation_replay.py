@@ -12,8 +12,8 @@ from loadproof.capacity import PredictedLevel
 from loadproof.capacity.workload import PlannedWorkload, planned_deployment, planned_workload
 from loadproof.profiles import load_profile
 from loadproof.profiles.schema import Profile, TokenDistribution
+from loadproof.simulation.plan import make_plan
 from loadproof.simulation.replay import replayed_workload
-from loadproof.simulation.targets import make_plan
 
 ROOT = Path(__file__).parents[2]
 

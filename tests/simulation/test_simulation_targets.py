@@ -12,7 +12,8 @@ from loadproof.capacity.start_up import start_up_of
 from loadproof.errors import InputError
 from loadproof.knee import OBJECTIVE_BOUND
 from loadproof.profiles import Profile, components_of, load_profile
-from loadproof.simulation.targets import DerivedValue, derived_values, make_plan, resolved_scaling
+from loadproof.simulation.plan import make_plan
+from loadproof.simulation.targets import DerivedValue, derived_values, resolved_scaling
 
 DEV = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from loadproof.advice.alternatives import Alternative, Alternatives
 from loadproof.advice.page import wording
 from loadproof.capacity import Plan
+from loadproof.capacity.cost import price_place
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import counted, usd
 from loadproof.usd import usd_per_month
@@ -45,11 +46,9 @@ def _cost(plan: Plan) -> str:
 def price_note(plan: Plan) -> str:
     """`On-demand price of us-west-2, seen 2026-08-17 (`loadproof catalog show ml.g5.2xlarge`).`"""
     machine = plan.deployment.instance
-    # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
-    region = machine.price_region.split(" ", 1)[0]
-    seen = f", seen {machine.price_date}" if machine.price_date else ""
     source = f"`loadproof catalog show {machine.instance_type}`"
-    return f"On-demand price of {region}{seen}{', derived' if machine.price_derived else ''} ({source})."
+    derived = ", derived" if machine.price_derived else ""
+    return f"On-demand price of {price_place(machine)}{derived} ({source})."
 
 
 def _sure(plan: Plan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -34,14 +35,13 @@ def find_row(name: str) -> tuple[str, Document]:
         if key in names:
             kind, document, _ = names[key]
             return kind, document()
-    try:
-        if "/" in name and catalog.architecture(name.strip()) is None:  # tables' names go without the release
-            raise InputError("an id that nobody knows")
-        return "model", model_document(model_shape(name))
-    except InputError:
-        if len(name) < 256 and name and Path(name).is_dir():
-            raise InputError(f"{name}: a folder; name the config.json in it") from None
-        raise InputError(f"no row is named `{name[:60]}`; {_hint(name.strip(), names)}") from None
+    # Names in tables go without the release, ids do not.
+    if "/" not in name or catalog.architecture(name.strip()) is not None:
+        with suppress(InputError):
+            return "model", model_document(model_shape(name))
+    if len(name) < 256 and name and Path(name).is_dir():
+        raise InputError(f"{name}: a folder; name the config.json in it")
+    raise InputError(f"no row is named `{name[:60]}`; {_hint(name.strip(), names)}")
 
 
 def _own_model(file: Path) -> Document:

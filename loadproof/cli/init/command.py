@@ -24,7 +24,7 @@ from loadproof.profiles.names import ENVIRONMENT_NAME_FORM, is_environment_name
 from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write_new
 from loadproof.scaffold.repository import WHEELS, CiKit, Place, files_of, readme
 from loadproof.sides.git import hosted_at
-from loadproof.simulation.targets import make_plan
+from loadproof.simulation.plan import make_plan
 from loadproof.terminal import Terminal
 
 
@@ -69,7 +69,7 @@ def init(
         return _upgrade(folder, place, settled or [], write=write)
     given = Given(model, p95, traffic, budget, region)
     tokens = _tokens(lengths)
-    found = [*_no_place(folder), *wrong(given, defaults=defaults), *_not_so(lengths, environment)]
+    found = [*_no_place(folder), *wrong(given, defaults=defaults), *_not_so(lengths, tokens, environment)]
     # What is wrong is stood in for by a default, so that the rest is looked at in the same pass.
     options = {option for option, _ in found}
     given = Given(
@@ -96,8 +96,8 @@ def _no_place(folder: Path) -> Iterator[tuple[str, str]]:
         yield "DIR", f"DIR: found {folder}, which lies among a repository's profiles; name a folder of its own"
 
 
-def _not_so(lengths: str, environment: str) -> Iterator[tuple[str, str]]:
-    if _tokens(lengths) is None:
+def _not_so(lengths: str, tokens: tuple[int, int] | None, environment: str) -> Iterator[tuple[str, str]]:
+    if tokens is None:
         yield "--lengths", f"--lengths: expected two numbers of tokens (512,256), found `{lengths}`"
     if not is_environment_name(environment):
         yield "--environment", f"--environment: expected {ENVIRONMENT_NAME_FORM}, found `{environment}`"

@@ -93,7 +93,7 @@ def begun(answers: Answers, folder: Path) -> tuple[Path, list[Problem]]:
     says against both."""
     place = folder / "environment.yaml"
     place.write_text(environment_text(answers), encoding="utf-8")
-    problems = _errors(place)
+    problems = list(check_file(place).errors)
     file = folder / f"{answers.name}.yaml"
     for machine, degree in _STARTS:
         file.write_text(_profile_text(answers, machine, degree), encoding="utf-8")
@@ -101,11 +101,7 @@ def begun(answers: Answers, folder: Path) -> tuple[Path, list[Problem]]:
             return file, problems
     # What stands in the way of the smallest stands in the way of all.
     file.write_text(_profile_text(answers, *_STARTS[0]), encoding="utf-8")
-    return file, problems + _errors(file)
-
-
-def _errors(file: Path) -> list[Problem]:
-    return [problem for problem in check_file(file).problems if problem.severity == "error"]
+    return file, [*problems, *check_file(file).errors]
 
 
 def chosen_for(file: Path, wanted: Wanted) -> Chosen:
@@ -206,7 +202,9 @@ def _what(chosen: Alternative) -> str:
     each = "s" if chosen.tensor_parallel_degree > 1 else ""
     price = "price unknown"
     if chosen.usd_per_hour is not None:
-        price = f"{chosen.usd_per_hour:,.2f} USD an hour {price_place(catalog.instance(chosen.instance_type))}"
+        price = (
+            f"{chosen.usd_per_hour:,.2f} USD an hour on demand in {price_place(catalog.instance(chosen.instance_type))}"
+        )
     copies = f"{chosen.copies} copies" if chosen.copies > 1 else "1 copy"
     return (
         f"{chosen.instances} × {chosen.instance_type}, {copies} of {chosen.tensor_parallel_degree} "

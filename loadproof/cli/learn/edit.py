@@ -33,7 +33,7 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
             text = yaml_edit.set_value(text, keys, None)
     checked = check_file(file, text.encode("utf-8"))
     if checked.profile is None:
-        problems = "\n".join(str(problem) for problem in checked.problems if problem.severity == "error")
+        problems = "\n".join(map(str, checked.errors))
         raise InputError(
             f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without --profile "
             f"the fit alone is shown):\n{problems}"

@@ -29,13 +29,15 @@ from loadproof.cli.profile_names import ProfileFile
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Profile, load_profile
 from loadproof.profiles.loader import environment_beside
-from loadproof.simulation.targets import make_plan
+from loadproof.simulation.plan import make_plan
 from loadproof.terminal import Terminal
 
 Format = Literal["text", "json", "html"]
 _LOG_COLUMNS: Final = 120
-
-
+_FITTED: Final = (
+    "requests, their turns and their mean rate are as fitted to the workload's trace, which `loadproof simulate` plays "
+    "as it is"
+)
 GoalName = Literal[
     "minimum-latency",
     "maximum-throughput",
@@ -111,12 +113,6 @@ def _format_of(format: Format | None, output: Path | None) -> Format:
         raise InputError(problem)
     browser_for(output)
     return cast("Format", chosen)
-
-
-_FITTED: Final = (
-    "requests, their turns and their mean rate are as fitted to the workload's trace, which `loadproof simulate` plays "
-    "as it is"
-)
 
 
 def _with_its_trace(file: Path, profile: Profile) -> Profile:

@@ -112,7 +112,7 @@ def _value_at(profile: Profile, path: tuple[str, ...]) -> object:
 def _check(file: Path, text: str, wanted: Profile) -> None:
     checked = check_file(file, text.encode("utf-8"))
     if checked.profile is None:
-        problems = "\n".join(str(problem) for problem in checked.problems if problem.severity == "error")
+        problems = "\n".join(map(str, checked.errors))
         raise InputError(f"{file}: left as it is, because `loadproof check` would refuse the edit:\n{problems}")
     if checked.profile != wanted:
         raise _left(file, "the edit would not say what was recommended")

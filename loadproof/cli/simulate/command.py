@@ -97,11 +97,12 @@ def simulate(
     strategies: list[Routing | None] = [None] if routing is None else [routing] if routing != "all" else [*ROUTINGS]
     begins, found = _moment(starts_at), list[ProfileSimulation]()
     load, minutes = _traffic(loaded, profile, options, begins, seed)
+    if routing == "sticky":
+        _refuse_without_sessions(loaded, load)
     with Terminal(stderr=True).status("simulating") as status:
         for strategy in strategies:
             if found and not isinstance(load.sizes, Sequence):  # what is drawn is used up
                 load, minutes = _traffic(loaded, profile, options, begins, seed)
-            _refuse_without_sessions(strategy, routing, loaded, load)
             words = f"simulating {load.words}" + (f", routed {strategy}" if strategy else "")
             status.update(words)
             made = simulate_profile(
@@ -115,7 +116,8 @@ def simulate(
                     f"{words}: {requests:,} requests, minute {minute:.1f} of {minutes:g}"
                 ),
             )
-            found.append(_of_region(made, loaded, environment_beside(profile)))
+            found.append(made)
+    found = _of_region(found, loaded, environment_beside(profile))
     if format == "json":
         documents = [simulation_document(one) for one in found]
         print(json.dumps(documents[0] if routing != "all" else documents, indent=2, allow_nan=False))
@@ -126,17 +128,15 @@ def simulate(
     return ExitCode.OK if all(made.summary.requests for made in found) else ExitCode.MISSED
 
 
-def _of_region(made: ProfileSimulation, profile: Profile, environment: Environment | None) -> ProfileSimulation:
+def _of_region(
+    found: list[ProfileSimulation], profile: Profile, environment: Environment | None
+) -> list[ProfileSimulation]:
     """With a note where the price is another region's."""
-    if environment is None:
-        return made
-    elsewhere = priced_elsewhere(deployment_of(profile).instance, environment.region)
-    return replace(made, notes=(*made.notes, elsewhere)) if elsewhere else made
+    elsewhere = priced_elsewhere(deployment_of(profile).instance, environment.region) if environment else ""
+    return [replace(made, notes=(*made.notes, elsewhere)) for made in found] if elsewhere else found
 
 
-def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile, traffic: Traffic) -> None:
-    if not strategy == routing == "sticky":
-        return
+def _refuse_without_sessions(profile: Profile, traffic: Traffic) -> None:
     rows = traffic.sizes if isinstance(traffic.sizes, Sequence) else None
     if rows is None and not mixture_of(profile.workload).single:
         return

@@ -149,8 +149,8 @@ def data_changed(change: Change) -> Iterator[Found]:
     if before is None or after is None:
         return
     for file in sorted(before.data.keys() | after.data.keys()):
+        told, severity = _traffic(before.traffic.get(file), after.traffic.get(file))
         if before.data.get(file) == after.data.get(file):
-            _, severity = _traffic(before.traffic.get(file), after.traffic.get(file))
             if severity is not None:
                 yield Found("", f"{file}: {after.traffic[file].wrong}", "mend the trace, or raise the limit", severity)
             continue
@@ -159,7 +159,6 @@ def data_changed(change: Change) -> Iterator[Found]:
             message = f"{file} {what}: after it other people's signatures count as evidence"
             yield Found("", message, "read whose keys and names are in it", "risk")
         else:
-            told, severity = _traffic(before.traffic.get(file), after.traffic.get(file))
             yield Found("", f"{file} {what}: a benchmark sends or counts by it{told}", "benchmark it again", severity)
 
 

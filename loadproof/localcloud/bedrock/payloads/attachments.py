@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.catalog.bedrock import BedrockModel
-from loadproof.localcloud.bedrock.errors import invalid
+from loadproof.localcloud.bedrock.errors import BedrockError, invalid
 from loadproof.localcloud.bedrock.payloads.images import check_image
 from loadproof.wire.documents import Document
 
@@ -64,7 +64,7 @@ def _check_one(model: BedrockModel, attachment: Document, kind: str, place: str)
             "character. Check that the file name conforms to these restrictions and retry your request."
         )
     if kind in model.converse_lacks or (kind != "document" and not model.image_input):
-        _refuse(kind)
+        raise unsupported(kind)
     source = attachment.get("source") or {}
     if "s3Location" in source and "s3Location" in model.converse_lacks:
         raise invalid(f"{place}.{kind}.source.type: Field required (this model reads no S3 locations: send the bytes)")
@@ -74,10 +74,11 @@ def _check_one(model: BedrockModel, attachment: Document, kind: str, place: str)
         check_image(model, attachment, place)
 
 
-def _refuse(kind: str) -> None:
+def unsupported(kind: str) -> BedrockError:
+    """Of an attachment that the model takes none of."""
     if kind == "document":
-        raise invalid("This model doesn't support documents.")
-    raise invalid(f"This model doesn't support the {kind} field. Remove the {kind} field and try again.")
+        return invalid("This model doesn't support documents.")
+    return invalid(f"This model doesn't support the {kind} field. Remove the {kind} field and try again.")
 
 
 def _size_bytes(source: Document) -> int:

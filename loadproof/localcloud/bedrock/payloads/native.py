@@ -12,7 +12,7 @@ from functools import partial
 import orjson
 
 from loadproof.catalog.bedrock import BedrockModel
-from loadproof.localcloud.bedrock.errors import invalid
+from loadproof.localcloud.bedrock.payloads.attachments import unsupported
 from loadproof.localcloud.bedrock.payloads.bodies import check_anthropic, check_meta
 from loadproof.localcloud.bedrock.payloads.converse import ConverseWriter, event_frame
 from loadproof.localcloud.bedrock.payloads.images import check_claude_image, check_image
@@ -56,7 +56,7 @@ def read(model: BedrockModel, body: bytes) -> tuple[ParsedRequest, Writer]:
         limit, stop = _count(fields, "max_completion_tokens") or _count(fields, "max_tokens"), fields.get("stop") or ()
         stops, writer = (stop,) if isinstance(stop, str) else stop, partial(OpenAiWriter, model_id=model.model_id)
     if attachments and not model.image_input:
-        raise invalid("This model doesn't support the image field. Remove the image field and try again.")
+        raise unsupported("image")
     parsed = parsed_request(model, prompt, attachments=attachments, max_tokens=limit, stop_sequences=stops)
     return parsed, writer(parsed)
 
