@@ -33,6 +33,7 @@ import accuracy_published  # noqa: E402
 import accuracy_ranges  # noqa: E402
 import accuracy_targets  # noqa: E402
 import accuracy_unseen  # noqa: E402
+import fit_rows  # noqa: E402
 import fit_servers  # noqa: E402
 import fit_speculation  # noqa: E402
 from accuracy_cells import SPLITS, Cell, fingerprint, fit_held_out, goal, held_out_cells, shipped_cells, spread, table  # noqa: E402
@@ -186,8 +187,8 @@ def add(parser: ArgumentParser, arguments: Namespace) -> None:
     fitted = [row for row in rows if row["server"].casefold().startswith(("vllm", "sglang"))]
     if arguments.published and arguments.published_2026 and fitted:
         published = accuracy_published.read(arguments.published)[0]
-        recent = fit_servers.read(arguments.published, arguments.published_2026)
-        print("\n".join(fit_servers.effect(published, recent, fit_servers.rows_from(fitted))))
+        recent = fit_rows.read(arguments.published, arguments.published_2026)
+        print("\n".join(fit_servers.effect(published, recent, fit_rows.rows_from(fitted))))
 
 
 def main() -> None:
@@ -209,7 +210,7 @@ def main() -> None:
         stored["fingerprint"] = fingerprint(cases, shipped_cells(cases))
         stored["held_out"] = {split: fit_held_out(cases, split) for split in SPLITS}
     if arguments.published and arguments.published_2026:
-        path, recent = arguments.published, fit_servers.read(arguments.published, arguments.published_2026)
+        path, recent = arguments.published, fit_rows.read(arguments.published, arguments.published_2026)
         stored["published"] = [
             *accuracy_published.section(path, partial(fit_servers.fit, rows=recent), fit_servers.applied),
             *accuracy_2026.section(arguments.published_2026),

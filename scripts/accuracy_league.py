@@ -18,6 +18,7 @@ from pathlib import Path
 
 import accuracy
 import accuracy_published
+import fit_rows
 import fit_servers
 import numpy as np
 from accuracy_2026 import Cell, cells_of, rows_of_2026
@@ -75,7 +76,7 @@ def section(path: Path, published: Path, python: Path) -> list[str]:
     before_s = time.process_time()
     ours = [cell for cell in cells_of(path)[0] if cell.what != "throughput"]
     our_cpu_s = time.process_time() - before_s
-    recent = fit_servers.read(published, path)
+    recent = fit_rows.read(published, path)
     unseen = fit_servers.held_out(accuracy_published.read(published)[0], recent, ("model", "generation"))
     out = {f"Loadproof, {split}": cells for split, cells in unseen}
     shared = {_key(cell.row) for cell in theirs}

@@ -19,8 +19,8 @@ import csv
 import sys
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from math import exp, log, sqrt
@@ -33,15 +33,15 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts"), str(REPOSITORY / "
 import accuracy_published  # noqa: E402
 import fit_tables  # noqa: E402
 import numpy as np  # noqa: E402
-from accuracy_2026 import FIGURES, Cell, rows_of_2026, spread  # noqa: E402
-from accuracy_cells import calibrated_on, rows_of  # noqa: E402
+from accuracy_2026 import FIGURES, Cell, spread  # noqa: E402
+from accuracy_cells import calibrated_on  # noqa: E402
 from accuracy_published import Published  # noqa: E402
+from fit_rows import SPLITS, Row, is_tensorrt, loads_of, of_2026, read  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
 
 from loadproof.capacity import PlannedDeployment, PredictedRun, predict_run  # noqa: E402
 from loadproof.capacity.confidence import confidence_of  # noqa: E402
 from loadproof.capacity.fitting import Parameters, search  # noqa: E402
-from loadproof.capacity.rows import row_deployment  # noqa: E402
 from loadproof.capacity.servers import DATA, GENERATION  # noqa: E402
 from loadproof.simulation.rows import INTERVAL  # noqa: E402
 from loadproof.simulation.table_runs import first_sent_ms, play_run  # noqa: E402
@@ -81,62 +81,12 @@ PRIORS: dict[str, tuple[float, float]] = {
     # TensorRT-LLM over vLLM: nothing but its prompts is fitted.
     "tensorrt_compute": (1.15, 0.15),
 }
-SPLITS: dict[str, Callable[[Row], str]] = {
-    "model": lambda row: row.given["model"],
-    "accelerator": lambda row: row.deployment.accelerator.name,
-    "generation": lambda row: GENERATION[row.deployment.accelerator.name],
-    "degree": lambda row: row.given["tp_degree"],
-    "prompt length": lambda row: "short" if row.input_tokens <= 2048 else "long",
-    "server": lambda row: row.given["server"].split()[0],
-}
 GENERATIONS = ("Hopper", "Ampere", "")
 _ROUNDS, _PASSES = 15, 2
 _WEIGHT = 0.05  # of a parameter's squared distance from its prior in trusted half-widths, beside |log error|
 _TTFT_WEIGHT = 0.3  # a TTFT is the least certain figure: it shall not pull the step's parameters
 _OFTEN, _OFTEN_WEIGHT = 24, 0.3  # a model with more rows than this counts less in each: its errors hang together
 _SLOPE = 0.02
-TENSORRT = "TensorRT"
-# TensorRT-LLM's (prompt, answer) tokens that are mostly prompts. All requests are queued at once, 1,500 and more; it
-# runs as many as memory holds, up to 2,048 (its docs/source/performance/perf-overview.md, v1.0).
-_MOSTLY_PROMPTS = {(2048, 128), (5000, 500)}
-_QUEUED, _MOST_SEQUENCES = 1_500, 2_048
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of 2026 with its deployment and its lengths in whole tokens."""
-
-    given: dict[str, str]
-    deployment: PlannedDeployment
-    input_tokens: int
-    output_tokens: int
-
-
-def read(published: Path, recent: Path) -> list[Row]:
-    """The rows of 2026, and TensorRT-LLM's prompts among the published ones."""
-    return [*rows_from(rows_of_2026(recent)), *prompts_of_tensorrt(published)]
-
-
-def rows_from(given_rows: Iterable[dict[str, str]]) -> list[Row]:
-    """Rows as `loadproof predict` reads them, with their measured figures."""
-    rows = []
-    for given in given_rows:
-        prompt, answer = (round(float(given[name])) for name in ("input_tokens", "output_tokens"))
-        rows.append(Row(given, row_deployment(given, prompt + answer), prompt, answer))
-    return rows
-
-
-def prompts_of_tensorrt(path: Path) -> Iterator[Row]:
-    """TensorRT-LLM's rows of mostly prompts, on the machines that they name: weights and KV caches are in 8 bits."""
-    for given in rows_of(path, TENSORRT):
-        lengths = int(given["input_tokens"]), int(given["output_tokens"])
-        if lengths not in _MOSTLY_PROMPTS:
-            continue
-        machine = "ml.p5.48xlarge" if given["instance_type"].startswith("H100") else "ml.p5e.48xlarge"
-        row = {**given, "instance_type": machine, "concurrency": str(_QUEUED), INTERVAL: ""}
-        deployment = row_deployment(row, sum(lengths))
-        limits = replace(deployment.limits, max_sequences=_MOST_SEQUENCES)
-        yield Row(row, replace(deployment, kv_bytes_per_value=1.0, limits=limits), *lengths)
 
 
 def efficiency(parameters: Mapping[str, float], server: str, generation: str, *, mixture: bool, fp8: bool) -> float:
@@ -435,19 +385,6 @@ def write(found: Fit) -> None:
         writer = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def is_tensorrt(row: Row) -> bool:
-    """A witness of prompts alone."""
-    return row.given["server"].startswith(TENSORRT)
-
-
-def of_2026(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if not is_tensorrt(row)]
-
-
-def loads_of(rows: Sequence[Row]) -> list[fit_tables.Load]:
-    return [fit_tables.Load(row.deployment, row.input_tokens) for row in rows]
 
 
 def write_reach(rows: Sequence[Row]) -> None:
