@@ -15,6 +15,7 @@ from loadproof.bench.compare.between_runs import KeptRun
 from loadproof.bench.compare.regression import Comparison, compare_runs, read_run
 from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.report.brief import brief_of_runs
+from loadproof.bench.report.charts import marked
 from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
 from loadproof.cli.options import TextOrJson
 from loadproof.cli.outputs import Tolerance
@@ -65,12 +66,13 @@ def _compared(before: Path, after: Path, tolerance: float, kept: Sequence[KeptRu
 def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
     loads = [
         {
-            "load": load,
+            "load": table.load,
+            "valid": list(table.valid),
             "figures": [
-                {"name": row.title, "unit": row.unit, "values": [value for value, _ in row.cells]} for row in rows
+                {"name": row.title, "unit": row.unit, "values": [value for value, _ in row.cells]} for row in table.rows
             ],
         }
-        for load, rows in tables(runs)
+        for table in tables(runs)
     ]
     document = {
         "schema_version": 1,
@@ -94,11 +96,12 @@ def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: 
     console = tables_on(150)
     changes = [one for one in comparisons if not isinstance(one, str)]
     console.print(labelled(brief_of_runs([(run.name, run.summary) for run in runs], changes).rows))
-    head = [Text(name) for name in ("", *(run.name for run in runs))]
-    for load, rows in tables(runs):
-        lines = [[f"{row.title} ({row.unit})", *map(_cell, range(len(runs)), row.cells)] for row in rows]
+    for table in tables(runs):
+        head = ["", *(marked(run.name, valid) for run, valid in zip(runs, table.valid, strict=True))]
+        lines = [[f"{row.title} ({row.unit})", *map(_cell, range(len(runs)), row.cells)] for row in table.rows]
         cells = [[Text(cell) for cell in line] for line in lines]
-        console.print(Columns(head, cells, box=box.SIMPLE_HEAD, title=f"At {load}", right=range(1, len(head))))
+        right = range(1, len(head))
+        console.print(Columns(list(map(Text, head)), cells, box=box.SIMPLE_HEAD, title=f"At {table.load}", right=right))
     said = [f"differs: {name}: {' | '.join(values)}" for name, values, differs in facts(runs) if differs]
     for run, one in zip(runs[1:], comparisons, strict=True):
         outcome = f"not judged: {one}" if isinstance(one, str) else f"{one.outcome} {one.reason}"

@@ -195,8 +195,13 @@ def series_of(
     is, all of them where nothing is said."""
     beside, sound = named or [""] * len(points), valid or [True] * len(points)
     marks = [
-        FigurePoint(x, y, tip_of(name, y, unit, f"{concurrency:,} in flight{'' if good else ', INVALID'}"), words, good)
+        FigurePoint(x, y, tip_of(name, y, unit, marked(f"{concurrency:,} in flight", good)), words, good)
         for (x, y, concurrency), words, good in zip(points, beside, sound, strict=True)
         if x is not None
     ]
     return Series(name, look, tuple(marks))
+
+
+def marked(name: str, valid: bool) -> str:
+    """The name of a level whose figures do not count says so."""
+    return name if valid else f"{name}, INVALID"

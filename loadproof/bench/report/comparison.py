@@ -46,6 +46,15 @@ class Row:
     cells: tuple[tuple[float | None, float | None], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All figures at one load, in words. `valid`: of each run, whether what it measured there counts."""
+
+    load: str
+    valid: tuple[bool, ...]
+    rows: tuple[Row, ...]
+
+
 _FIGURES: tuple[tuple[str, str, Callable[[Level], float | None]], ...] = (
     ("TTFT p50", "ms", lambda level: level.ttft_ms.p50),
     ("TTFT p95", "ms", lambda level: level.ttft_ms.p95),
@@ -95,26 +104,27 @@ def comparison_page(runs: Sequence[Shown], comparisons: Sequence[Comparison | No
             brief=brief_in_html(brief_of_runs([(run.name, run.summary) for run in runs], changes)),
             wording=wording,
             any_twin=any(run.summary.on_twin for run in runs),
+            any_invalid=any(not level.valid for run in runs for level in run.summary.levels),
             style=Markup(style()),
             policy=POLICY,
         )
     )
 
 
-def tables(runs: Sequence[Shown]) -> list[tuple[str, list[Row]]]:
-    """(load in words, its figures) of every load that two runs or more have, lightest first."""
-    found = []
-    for load in _common_loads(runs):
-        levels = [_level_at(run.summary, load) for run in runs]
-        rows = []
-        for title, unit, figure in _FIGURES:
-            values = [None if level is None else figure(level) for level in levels]
-            first = values[0]
-            cells = tuple((value, value / first if value is not None and first else None) for value in values)
-            if any(value is not None for value in values):
-                rows.append(Row(title, unit, cells))
-        found.append((load, rows))
-    return found
+def tables(runs: Sequence[Shown]) -> list[Table]:
+    """Of every load that two runs or more have, lightest first."""
+    return [_table(load, [_level_at(run.summary, load) for run in runs]) for load in _common_loads(runs)]
+
+
+def _table(load: str, levels: Sequence[Level | None]) -> Table:
+    rows = []
+    for title, unit, figure in _FIGURES:
+        values = [None if level is None else figure(level) for level in levels]
+        first = values[0]
+        cells = tuple((value, value / first if value is not None and first else None) for value in values)
+        if any(value is not None for value in values):
+            rows.append(Row(title, unit, cells))
+    return Table(load, tuple(level is None or level.valid for level in levels), tuple(rows))
 
 
 def facts(runs: Sequence[Shown]) -> list[tuple[str, tuple[str, ...], bool]]:
@@ -159,9 +169,9 @@ def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:
     loads = _common_loads(runs)
     for latency in ("ttft", "itl") if loads else ():
         named = [
-            (run.name, run.look, counts)
+            (charts.marked(run.name, level.valid), run.look, counts)
             for run in runs
-            if (counts := _histogram(_level_at(run.summary, loads[-1]), latency)) is not None
+            if (level := _level_at(run.summary, loads[-1])) and (counts := _histogram(level, latency))
         ]
         drawn[f"distribution-{latency}"] = charts.distribution(named, latency)
     return {place: figure for place, figure in drawn.items() if figure is not None}
@@ -174,13 +184,15 @@ def _curve(runs: Sequence[Shown], latency: str) -> Figure | None:
         levels = run.summary.levels
         points = [(level.output_tokens_per_s, charts.at(level, latency, "p95"), level.concurrency) for level in levels]
         named = [f"{level.concurrency:,}" for level in levels]
-        series.append(charts.series_of(points, run.name, run.look, named=named))
+        valid = [level.valid for level in levels]
+        series.append(charts.series_of(points, run.name, run.look, named=named, valid=valid))
     return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), tuple(series)))
 
 
 def _by_load(runs: Sequence[Shown], figure: Callable[[Level], float | None], title: str, unit: str) -> Figure | None:
     def mark(name: str, level: Level) -> FigurePoint:
-        return FigurePoint(level.concurrency, figure(level), tip_of(name, figure(level), unit, _place(level)))
+        tip = tip_of(name, figure(level), unit, charts.marked(_place(level), level.valid))
+        return FigurePoint(level.concurrency, figure(level), tip, valid=level.valid)
 
     ticks = levels_ticks([level.concurrency for run in runs for level in run.summary.levels])
     return figure_of(Figure((charts.IN_FLIGHT, title), _series(runs, mark), x_ticks=ticks))
@@ -211,7 +223,7 @@ def _place(level: Level) -> str:
     return wording.visible(level.load, 80) if level.load else f"{level.concurrency} in flight"
 
 
-def _histogram(level: Level | None, latency: str) -> Histogram | None:
-    row = level.histograms.get(f"{latency}_ms") if level else None
+def _histogram(level: Level, latency: str) -> Histogram | None:
+    row = level.histograms.get(f"{latency}_ms")
     counts = histogram_of_row(row) if row else None
     return counts if counts is not None and counts.count else None

@@ -35,9 +35,9 @@ def test_shared_loads_are_held_against_the_first_run(tmp_path: Path) -> None:
     """At 4 in flight 100 and 150 ms: ×1.5; 8 in flight is in one run only, and no data has no ratio."""
     one = written(tmp_path / "one", [level(1, 50, 20), level(4, 100, 60)])
     other = written(tmp_path / "other", [level(4, 150, 30), level(8, 300, 40)])
-    [(load, rows)] = tables(read_runs([one, other]))
-    cells = {row.title: row.cells for row in rows}
-    assert load == "4 in flight"
+    [table] = tables(read_runs([one, other]))
+    cells = {row.title: row.cells for row in table.rows}
+    assert table.load == "4 in flight"
     assert cells["TTFT p95"] == ((100, 1), (150, 1.5))
     assert cells["Output"] == ((60, 1), (30, 0.5))
     assert "E2E p95" not in cells
@@ -48,8 +48,24 @@ def test_of_repeats_the_last_counts_and_rates_are_loads_too(tmp_path: Path) -> N
     twice = [level(3, 90, 10, load="poisson 2 requests/s"), level(3, 80, 10, load="poisson 2 requests/s")]
     one = written(tmp_path / "one", twice)
     other = written(tmp_path / "other", [level(5, 40, 10, load="poisson 2 requests/s")])
-    [(load, rows)] = tables(read_runs([one, other]))
-    assert load == "poisson 2 requests/s" and rows[0].cells == ((80, 1), (40, 0.5))
+    [table] = tables(read_runs([one, other]))
+    assert table.load == "poisson 2 requests/s" and table.rows[0].cells == ((80, 1), (40, 0.5))
+
+
+def test_a_level_that_does_not_count_looks_like_none_that_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In pictures, on the page's table, in a terminal and for machines."""
+    one = written(tmp_path / "one", [level(1, 50, 20), level(4, 100, 60, valid=False)])
+    other = written(tmp_path / "other", [level(1, 55, 20), level(4, 150, 30)])
+    page = comparison_page(read_runs([one, other]))
+    assert page.count("4 in flight, INVALID") == len(re.findall(r'class="mark \S+ invalid"', page)) > 0
+    assert "1 in flight, INVALID" not in page
+    assert re.search(r'<td class="invalid">100</td>\s*<td>150', page)
+    assert loadproof(["compare", str(one), str(other)]) == 0
+    assert "one, INVALID" in capsys.readouterr().out
+    assert loadproof(["compare", str(one), str(other), "--format", "json"]) == 0
+    assert [load["valid"] for load in json.loads(capsys.readouterr().out)["loads"]] == [[True, True], [False, True]]
 
 
 def test_names_tell_runs_apart_and_the_twin_from_hardware(tmp_path: Path) -> None:
