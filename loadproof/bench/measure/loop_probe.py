@@ -29,14 +29,11 @@ class LoopProbe:
         self._clock_ns = clock_ns
         self._due_ns = 0
         self._handle: asyncio.TimerHandle | None = None
-        self._late_due_ns: list[int] = []
-        self._late_by_ns: list[int] = []
+        self._late_due_ns, self._late_by_ns = array("q"), array("q")
         self._turns_ns = array("q")  # when a tick ran: no two in one turn of the loop
 
     def start(self) -> None:
-        self._late_due_ns.clear()
-        self._late_by_ns.clear()
-        del self._turns_ns[:]
+        del self._late_due_ns[:], self._late_by_ns[:], self._turns_ns[:]
         self._due_ns = self._clock_ns() + TICK_NS
         self._arm()
 
@@ -45,10 +42,10 @@ class LoopProbe:
             self._handle.cancel()
             self._handle = None
 
-    def stalls_between(self, from_ns: int, to_ns: int) -> tuple[int, ...]:
+    def stalls_between(self, from_ns: int, to_ns: int) -> array[int]:
         """By how much (ns) each tick due in the window was late, of those later than a timer may be."""
         first, last = bisect_left(self._late_due_ns, from_ns), bisect_right(self._late_due_ns, to_ns)
-        return tuple(self._late_by_ns[first:last])
+        return self._late_by_ns[first:last]
 
     def waited_since(self, read_ns: int) -> int | None:
         """A moment after which all that a read at `read_ns` found there must have come; None: not known any more.

@@ -248,9 +248,10 @@ def _first_messages(failed: Sequence[RequestRecord]) -> dict[str, str]:
 
 def _loop_lag_ms(finished: Sequence[RequestRecord]) -> Spread:
     """One sample for each tick due during each request; a tick that was on time (within a timer's slack) is 0."""
-    late = [stall_ns / NS_PER_MS for record in finished for stall_ns in record.stalls_ns]
+    late_ns = [np.asarray(record.stalls_ns, dtype=np.float64) for record in finished]
+    late_ms = np.concatenate([np.empty(0), *late_ns]) / NS_PER_MS
     ticks = sum((record.end_ns - record.intended_ns) // TICK_NS for record in finished)
-    return spread_above_zeros(max(0, ticks - len(late)), np.asarray(late, dtype=np.float64))
+    return spread_above_zeros(max(0, ticks - late_ms.size), late_ms)
 
 
 def _rate(amount: float | None, seconds: float | None) -> float | None:

@@ -116,7 +116,7 @@ class RequestRecord:
     """as counted by `token_source`"""
     token_source: str
     """`server`, `chunks` or `none`"""
-    stalls_ns: tuple[int, ...]
+    stalls_ns: Sequence[int]
     """by how much the client's event loop was late meanwhile, a figure for each late tick"""
     outcome: str
     """`ok`, `canceled`, `unfinished`, `missing`, or [a kind of error](benchmark.md#figures)"""
@@ -282,7 +282,7 @@ def parse_record(line: bytes, place: str) -> RequestRecord | None:
     known = {name: value for name, value in row.items() if name in _FIELDS}
     known["token_times_ns"] = token_times(known["token_times_ns"])
     known["tokens_at"] = _counts(known["tokens_at"])
-    known["stalls_ns"] = tuple(known["stalls_ns"])
+    known["stalls_ns"] = array("q", known["stalls_ns"]) if known["stalls_ns"] else ()
     for name in _FEW_VALUES:
         if name in known:
             known[name] = sys.intern(known[name])
