@@ -11,6 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args, get_origin
 
+from loadproof.catalog.arguments import whole_number
 from loadproof.catalog.contracts import adapter_switch, fact
 from loadproof.catalog.readers import ContainerImage, container_images
 from loadproof.errors import InputError
@@ -161,9 +162,8 @@ def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Set
         off = of_family.switched_off(variable)
         given = next((one for one in (variable, *_former(of_family, name)) if one in variables), None)
         if given is not None:
-            annotation = of_family.settings.model_fields[name].annotation
             text = "true" if of_family.bare_flags and not variables[given] else variables[given]
-            found[name] = _read_variable(given, text, annotation)
+            found[name] = _read_variable(of_family, name, given, text)
         elif off and all(variables.get(one, "").lower() == value for one, value in off.items()):
             found[name] = False
     for name, value in of_family.unset.items():
@@ -233,14 +233,16 @@ def _model_variables(component: Component, staged: bool) -> dict[str, str]:
     return variables
 
 
-def _read_variable(variable: str, text: str, annotation: object) -> object:
-    kind = _scalar_kind(annotation)
-    if kind is int and text.strip().lower() == "max":
-        return None  # LMI's word for "all the copy has"
+def _read_variable(family: ContainerFamily[Any, Any], setting: str, variable: str, text: str) -> object:
+    kind = _scalar_kind(family.settings.model_fields[setting].annotation)
+    words = family.words.get(setting, {})
+    word = text.strip().lower()
+    if word in words:
+        return words[word]
     try:
         if kind is bool:
-            return {"true": True, "false": False}[text.strip().lower()]
-        return kind(text)
+            return {"true": True, "false": False}[word]
+        return whole_number(family.suffixed[setting], text) if setting in family.suffixed else kind(text)
     except (KeyError, ValueError):
         raise InputError(f"variable {variable} does not hold the {kind.__name__} its setting needs") from None
 

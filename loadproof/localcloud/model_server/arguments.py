@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from loadproof.catalog import Architecture, architecture, container_images, instances
@@ -48,18 +49,23 @@ def check_arguments(view: ContainerView, place: Place, name: Family) -> None:
     """Raises CannotStartError in the words of the server, where it is known to stop at start-up."""
     if view.adapter:
         return  # its base has started already
-    settings = settings_from_variables(name, view.environment)
-    for said in (
-        *(unknown.says for unknown in unknown_arguments(view.image, view.environment)),
-        *(unknown.says for unknown in unknown_parsers(view.image, view.environment)),
-        *(says for _, says in unreadable_json(view.image, view.environment)),
-        *(says for _, says in unreadable_values(view.image, view.environment)),
-        *_contradictions(view, name, settings),
-        *_words(view, place, name),
-        *_adapters(view, settings),
-        *_parallel(view, place, name, settings),
-    ):
+    for said in chain(_unread(view), _refused(view, place, name)):
         raise CannotStartError(said)
+
+
+def _unread(view: ContainerView) -> Iterator[str]:
+    yield from (unknown.says for unknown in unknown_arguments(view.image, view.environment))
+    yield from (unknown.says for unknown in unknown_parsers(view.image, view.environment))
+    yield from (says for _, says in unreadable_json(view.image, view.environment))
+    yield from (says for _, says in unreadable_values(view.image, view.environment))
+
+
+def _refused(view: ContainerView, place: Place, name: Family) -> Iterator[str]:
+    settings = settings_from_variables(name, view.environment)
+    yield from _contradictions(view, name, settings)
+    yield from _words(view, place, name)
+    yield from _adapters(view, settings)
+    yield from _parallel(view, place, name, settings)
 
 
 def check_shape(view: ContainerView, name: Family, shape: Architecture, model_id: str) -> None:
