@@ -97,12 +97,16 @@ def vllm(path: Path) -> Iterator[tuple[str, str]]:
             yield "suffixed_int", argument
         elif types in ({"int"}, {"float"}, {"dict"}):
             yield "json" if types == {"dict"} else str(*types), argument
+        elif len(types) == 1 and types <= wheel.classes.keys() and str(*types).endswith("Config"):
+            yield "suffixed_json", argument  # one whole configuration
     yield "json", "default-chat-template-kwargs"  # of vllm/entrypoints, in words of its own
 
 
 def sglang(path: Path) -> Iterator[tuple[str, str]]:
     """The same, of fields annotated `A[type, "help"]` or `A[type, Arg(help=…, choices=…)]`."""
     wheel = Wheel(path, SGLANG_CLASSES)
+    backends = ast.literal_eval(wheel.names["SAMPLING_BACKEND_CHOICES"]) | {"token_oracle"}  # of add_cli_args itself
+    yield from (("choices of sampling-backend", one) for one in sorted(backends))
     for fields in wheel.classes.values():
         for field, annotation in fields.items():
             if not isinstance(annotation, ast.Subscript) or ast.unparse(annotation.value) != "A":

@@ -43,6 +43,9 @@ _JSON: Final = {
 }
 
 
+# vllm/engine/arg_utils.py (`_expand_json_human_readable_numbers`): {"cpu_bytes_to_use": 80m}, of what is no text.
+_SUFFIXED: Final = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)")
+
 # What turns a parser of tool calls on, without which vLLM never looks at its name; and what brings parsers of its own.
 _VLLM_AUTOMATIC: Final = "ENABLE_AUTO_TOOL_CHOICE"
 _PLUGINS: Final[dict[Kind, str]] = {
@@ -162,7 +165,8 @@ def _refused(image: str, parser: _Parser, name: str, value: str | None) -> str |
     if choices and value not in choices:
         return f"argument --{name}: invalid choice: '{value}' (choose from {', '.join(sorted(choices))})"
     if kind is not None and not _reads(lambda text: _READERS[kind](parser.software, text), value):
-        return f"argument --{name}: Value {value} cannot be converted to {'int' if 'int' in kind else kind}"
+        named = kind.removeprefix("suffixed_").partition("_")[0]
+        return f"argument --{name}: Value {value} cannot be converted to {named}"
     return None
 
 
@@ -187,6 +191,7 @@ _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
     "count": _count,
     "float": lambda software, text: float(text),
     "json": lambda software, text: json.loads(text),
+    "suffixed_json": lambda software, text: json.loads(_SUFFIXED.sub("1", text)),
     "suffixed_int": whole_number,
     "suffixed_int_or_auto": lambda software, text: text.strip().lower() == "auto" or whole_number(software, text),
 }

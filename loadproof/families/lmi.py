@@ -122,10 +122,8 @@ def _engine(container: LmiContainer) -> Iterator[Contradiction]:
     lmi = software_of(container.image).get("lmi_image") if container.image is not None else None
     if engine == "lmi-dist" and (container.image is None or (lmi is not None and within(lmi, "15.0.0", ""))):
         yield Contradiction(path, "lmi-dist was removed in LMI 0.33", "write auto")
-    if container.image is not None:
-        return
-    if engine == "trtllm":
-        found = "the catalog's LMI images have no TensorRT-LLM"
+    if engine == "trtllm" and (container.image is None or lmi is not None):
+        found = "the -lmi images have no TensorRT-LLM"
         yield Contradiction(path, found, "write auto, or give container.image of a -tensorrtllm tag")
 
 

@@ -66,12 +66,18 @@ def test_an_argument_that_the_server_does_not_know(
         ("vllm", {"SM_VLLM_BLOCK_SIZE": "true"}, "argument --block-size: expected one argument"),
         ("vllm", {"SM_VLLM_KV_CACHE_MEMORY_BYTES": "8GB"}, "Value 8GB cannot be converted to int"),
         ("vllm", {"SM_VLLM_KV_CACHE_MEMORY_BYTES": "1.5G"}, "Value 1.5G cannot be converted to int"),
+        ("vllm", {"SM_VLLM_COMPILATION_CONFIG": "{level: 3}"}, "--compilation-config: Value {level: 3} cannot be"),
         ("lmi", {"OPTION_BLOCK_SIZE": "big"}, "argument --block-size: Value big cannot be converted to int"),
         ("tgi", {"MAX_BEST_OF": "-1"}, "argument --max-best-of: Value -1 cannot be converted to count"),
         ("tgi", {"MAX_STOP_SEQUENCES": "true"}, "argument --max-stop-sequences: Value true"),
         ("tgi", {"KV_CACHE_DTYPE": "fp8"}, "invalid choice: 'fp8' (choose from fp8_e4m3fn, fp8_e5m2)"),
         ("sglang", {"SM_SGLANG_ENABLE_METRICS": "true", "SM_SGLANG_MAX_PREFILL_TOKENS": "8Ki"}, None),
         ("sglang", {"SM_SGLANG_ENGINE": "diffusion", "SM_SGLANG_NUM_GPUS": "1"}, None),  # a server of its own
+        (
+            "vllm",
+            {"SM_VLLM_KV_TRANSFER_CONFIG": '{"kv_connector": "a 5k", "kv_connector_extra_config": {"b": 80m}}'},
+            None,
+        ),
         ("vllm", {"SM_VLLM_KV_CACHE_MEMORY_BYTES": "1.5g", "SM_VLLM_ASYNC_SCHEDULING": "true"}, None),
         ("lmi", {"OPTION_BLOCK_SIZE": "32", "OPTION_ASYNC_SCHEDULING": "true", "OPTION_ENTRYPOINT": "true"}, None),
         ("tgi", {"MAX_BEST_OF": "1", "ROPE_FACTOR": "2.0", "SHARDED": "true", "CUDA_GRAPHS": "1,2"}, None),

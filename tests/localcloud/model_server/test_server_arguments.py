@@ -98,6 +98,7 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
         (VLLM, {"HF_HUB_OFFLINE": "1"}, "offline mode is enabled. To disable it, please unset HF_HUB_OFFLINE"),
         (TGI, {"TRANSFORMERS_OFFLINE": "true"}, "please unset TRANSFORMERS_OFFLINE"),
         (TGI, {"HF_MODEL_QUANTIZE": "int3"}, "invalid value 'int3' for '--quantize"),
+        (TGI, {"HF_MODEL_QUANTIZE": "awq", "DTYPE": "float16"}, "Only 1 can be set between `dtype` and `quantize`"),
         (TGI, {"NUM_SHARD": "3"}, "attention heads (32) must be divisible by tensor parallel size (3)"),
         (TGI, {"MAX_BEST_OF": "many"}, "argument --max-best-of: Value many cannot be converted"),
         (SGLANG, {"SM_SGLANG_KV_CACHE_DTYPE": "fp8"}, "argument --kv-cache-dtype: invalid choice: 'fp8'"),
