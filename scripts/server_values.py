@@ -90,7 +90,9 @@ def vllm(path: Path) -> Iterator[tuple[str, str]]:
         types = parts - {"None"}
         if types and all(isinstance(one, tuple) for one in types):
             optional = ["None"] if "None" in parts else []
-            yield from ((f"choices of {argument}", one) for one in (*optional, *(one for of in types for one in of)))
+            yield from (
+                (f"choices of {argument}", one) for one in (*optional, *(one for values in types for one in values))
+            )
         elif types == {"int"} and field == "max_model_len":
             yield "suffixed_int_or_auto", argument
         elif types == {"int"} and suffixed is not None and f'"{field}"' in suffixed.group(1):

@@ -41,11 +41,8 @@ _JSON: Final = {
     "SM_VLLM_HF_OVERRIDES": "argument --hf-overrides: Value {value} cannot be converted to <function loads>.",
     "SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS": "json.decoder.JSONDecodeError: --json-model-override-args {value}",
 }
-
-
 # vllm/engine/arg_utils.py (`_expand_json_human_readable_numbers`): {"cpu_bytes_to_use": 80m}, of what is no text.
 _SUFFIXED: Final = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)")
-
 # What turns a parser of tool calls on, without which vLLM never looks at its name; and what brings parsers of its own.
 _VLLM_AUTOMATIC: Final = "ENABLE_AUTO_TOOL_CHOICE"
 _PLUGINS: Final[dict[Kind, str]] = {
@@ -97,11 +94,11 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
         # LMI packs a vLLM, and reads none of these variables.
         known = words_of(image, software, "argument") if _is_of(software, image) else None
         for variable, value in variables.items() if known and not _other_server(variables) else ():
+            if variable == _SGLANG_SERVER:
+                continue
             name = variable.removeprefix(prefix).lower().replace("_", "-")
             meant = sorted(one for one in known or () if one.startswith(name))
             if not variable.startswith(prefix) or value.lower() == "false" or name in meant or len(meant) == 1:
-                continue
-            if variable == _SGLANG_SERVER:
                 continue
             says = f"ambiguous option: --{name} could match --{', --'.join(meant)}"
             near = difflib.get_close_matches(name, known or (), n=1)
@@ -128,13 +125,13 @@ def unknown_parsers(image: str, variables: Mapping[str, str]) -> Iterator[Unknow
 
 def whole_number(software: str, text: str) -> int:
     """What vLLM or SGLang makes of `8192`, `8k` (8,000), and of `8K` or `8Ki` (8,192). Raises ValueError."""
-    number, ending = re.fullmatch(r"(.*?)([A-Za-z]*)", text.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
-    unit = _ENDINGS[software].get(ending)
-    if unit is None:
+    written = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]+)", text.strip())
+    unit = _ENDINGS[software].get(written[2]) if written else None
+    if written is None or unit is None:
         return int(text)
-    if not re.fullmatch(r"\d+" if unit % 1000 else r"\d+(\.\d+)?", number):
+    if "." in written[1] and unit % 1000:
         raise ValueError(text)
-    return int(Decimal(number) * unit)
+    return int(Decimal(written[1]) * unit)
 
 
 def unreadable_values(image: str, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:

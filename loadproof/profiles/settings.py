@@ -163,7 +163,8 @@ def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Set
         given = next((one for one in (variable, *_former(of_family, name)) if one in variables), None)
         if given is not None:
             text = "true" if of_family.bare_flags and not variables[given] else variables[given]
-            found[name] = _read_variable(of_family, name, given, text)
+            annotation, words = of_family.settings.model_fields[name].annotation, of_family.words.get(name, {})
+            found[name] = _read_variable(given, text, annotation, words, of_family.suffixed.get(name))
         elif off and all(variables.get(one, "").lower() == value for one, value in off.items()):
             found[name] = False
     for name, value in of_family.unset.items():
@@ -233,16 +234,17 @@ def _model_variables(component: Component, staged: bool) -> dict[str, str]:
     return variables
 
 
-def _read_variable(family: ContainerFamily[Any, Any], setting: str, variable: str, text: str) -> object:
-    kind = _scalar_kind(family.settings.model_fields[setting].annotation)
-    words = family.words.get(setting, {})
-    word = text.strip().lower()
+def _read_variable(
+    variable: str, text: str, annotation: object, words: Mapping[str, int | None], suffixed: str | None
+) -> object:
+    """`words` stand for a number; `suffixed`: whose server takes an ending."""
+    kind, word = _scalar_kind(annotation), text.strip().lower()
     if word in words:
         return words[word]
     try:
         if kind is bool:
             return {"true": True, "false": False}[word]
-        return whole_number(family.suffixed[setting], text) if setting in family.suffixed else kind(text)
+        return kind(text) if suffixed is None else whole_number(suffixed, text)
     except (KeyError, ValueError):
         raise InputError(f"variable {variable} does not hold the {kind.__name__} its setting needs") from None
 

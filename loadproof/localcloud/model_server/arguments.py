@@ -124,10 +124,8 @@ def _tgi_words(variables: Mapping[str, str]) -> Iterator[str]:
         if written and written not in _TGI_QUANTIZATIONS:
             yield f"invalid value '{written}' for '--quantize <QUANTIZE>'"
     # server/text_generation_server/cli.py
-    quantized = next(
-        (variables[one] for one in ("HF_MODEL_QUANTIZE", "QUANTIZE") if variables.get(one)), "bitsandbytes"
-    )
-    if "DTYPE" in variables and not quantized.startswith("bitsandbytes"):
+    quantized = [variables[one] for one in ("HF_MODEL_QUANTIZE", "QUANTIZE") if variables.get(one)]
+    if "DTYPE" in variables and not all(one.startswith("bitsandbytes") for one in quantized):
         yield "Only 1 can be set between `dtype` and `quantize`, as they both decide how goes the final model."
     both = [variables[one] for one in ("MAX_INPUT_TOKENS", "MAX_INPUT_LENGTH") if one in variables]
     if len(both) == 2:

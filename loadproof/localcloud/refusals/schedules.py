@@ -47,12 +47,9 @@ def _schedule(caller: Caller, params: Params) -> None:
     message = "The EndDate must be after the StartDate."
     require(start is None or end is None or float(start) < float(end), _INVALID, message)
     # https://github.com/getmoto/moto/pull/8172: of recurring schedules
-    begun = start is not None and float(start) < time.time() - _OLDEST_START_S
-    require(
-        expression.startswith("at(") or not begun,
-        _INVALID,
-        "The StartDate you specify cannot be earlier than 5 minutes ago.",
-    )
+    message = "The StartDate you specify cannot be earlier than 5 minutes ago."
+    once = expression.startswith("at(")
+    require(once or start is None or float(start) >= time.time() - _OLDEST_START_S, _INVALID, message)
     target = params["Target"]
     require(str(target["Arn"]).startswith("arn:"), _INVALID, f"Provided Arn is not in correct format: {target['Arn']}")
     _check_target(target)

@@ -258,7 +258,7 @@ def _place(refusal: ContractRefusal, placed: Placed, at_instance: Path) -> Path:
     if written:
         return placed.at("container", "environment", written[0][0])
     names = FAMILIES[placed.component.container.family].model_variables
-    if names is not None and _names(refusal, names.dtype, names.dtypes[placed.component.model.dtype]):
+    if names is not None and _names(refusal, names.dtype, names.dtypes.get(placed.component.model.dtype, "")):
         return placed.at("model", "dtype")
     if refusal.accelerators:
         return at_instance

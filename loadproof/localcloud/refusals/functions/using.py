@@ -120,11 +120,13 @@ def _create_alias(caller: Caller, params: Params) -> None:
 
 def _update_alias(caller: Caller, params: Params) -> None:
     found = existing(caller, params)
-    alias = next((one for one in _aliases(caller, params["FunctionName"]) if one.name == params["Name"]), None)
-    require(alias, MISSING, f"Alias not found: {found.function_arn}:{params['Name']}", 404)
-    routing = params.get("RoutingConfig", getattr(alias, "routing_config", None)) or {}
-    version = params.get("FunctionVersion") or getattr(alias, "function_version", "")
-    _check_published(str(version), routing.get("AdditionalVersionWeights") or {})
+    aliases = {one.name: one for one in _aliases(caller, params["FunctionName"])}
+    require(params["Name"] in aliases, MISSING, f"Alias not found: {found.function_arn}:{params['Name']}", 404)
+    alias = aliases[params["Name"]]
+    routing = params.get("RoutingConfig", alias.routing_config) or {}
+    _check_published(
+        params.get("FunctionVersion", alias.function_version), routing.get("AdditionalVersionWeights") or {}
+    )
 
 
 def _check_published(version: str, weights: Mapping[str, float]) -> None:
