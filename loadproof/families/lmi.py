@@ -122,10 +122,8 @@ def _engine(container: LmiContainer) -> Iterator[Contradiction]:
     lmi = software_of(container.image).get("lmi_image") if container.image is not None else None
     if engine == "lmi-dist" and (container.image is None or (lmi is not None and within(lmi, "15.0.0", ""))):
         yield Contradiction(path, "lmi-dist was removed in LMI 0.33", "write auto")
-    if container.image is not None:
-        return
-    if engine == "trtllm":
-        found = "the catalog's LMI images have no TensorRT-LLM"
+    if engine == "trtllm" and (container.image is None or lmi is not None):
+        found = "the -lmi images have no TensorRT-LLM"
         yield Contradiction(path, found, "write auto, or give container.image of a -tensorrtllm tag")
 
 
@@ -224,6 +222,8 @@ FAMILY = ContainerFamily(
     protocol="lmi",
     image=PublishedImage("djl-inference", "djl-lmi.json"),
     published=PublishedName(r"\blmi|\bdjl", r"(?:lmi|djl(?:[\s_-]*(?:serving|lmi))?)", "", _published),
+    suffixed={"max_model_len": "vllm"},
+    words={"tensor_parallel_degree": {"max": None}, "max_model_len": vllm.FITTING},
     longest_setting="max_model_len",
     sequences_setting="max_rolling_batch_size",
     step_tokens_setting="max_rolling_batch_prefill_tokens",

@@ -27,6 +27,7 @@ from loadproof.vocabulary import Fraction, PositiveInt, setting
 # A flag for each field, where vLLM takes one JSON map.
 _SPECULATIVE: Final = "SM_SGLANG_SPECULATIVE_"
 _FLAGS: Final = ("ALGORITHM", "DRAFT_MODEL_PATH", "NUM_STEPS", "EAGLE_TOPK", "NUM_DRAFT_TOKENS")
+_MAX_PREFILL_TOKENS: Final = 16384  # a step's, where -1 turns chunks off (arg_groups/fields/schedule.py)
 _ALGORITHM: Final = {
     "draft_model": "STANDALONE",
     "eagle": "EAGLE",
@@ -128,6 +129,8 @@ FAMILY = ContainerFamily(
     switched_off=lambda variable: {},  # `true` becomes a bare flag, and `false` is what an unset one is
     holds_longest=False,  # tp_worker.py: max_req_len is the smaller of context and cache
     bare_flags=True,
+    suffixed={"context_length": "sglang"},
+    words={"chunked_prefill_size": {"-1": _MAX_PREFILL_TOKENS}},
     model_variables=ModelVariables(
         model="SM_SGLANG_MODEL_PATH",
         revision="SM_SGLANG_REVISION",

@@ -119,7 +119,11 @@ FAMILY = ContainerFamily(
     preferred=3,  # archived upstream
     container=TgiContainer,
     settings=TgiSettings,
-    former_variables={"MAX_INPUT_LENGTH": "container.settings.max_input_tokens", "QUANTIZE": "model.quantization"},
+    former_variables={
+        "MAX_INPUT_LENGTH": "container.settings.max_input_tokens",
+        "NUM_SHARD": "container.settings.tensor_parallel_degree",  # SM_NUM_GPUS goes before it
+        "QUANTIZE": "model.quantization",
+    },
     model_variables=ModelVariables(
         model="HF_MODEL_ID",
         revision="HF_MODEL_REVISION",

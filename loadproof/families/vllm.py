@@ -63,6 +63,8 @@ class VllmSettings(Settings):
     max_loras: PositiveInt | None = setting("SM_VLLM_MAX_LORAS", "different adapters in one batch")
 
 
+# As long as fits, up to the model's context (vllm/config/model.py): predicted as that context.
+FITTING: Final[Mapping[str, None]] = {"auto": None, "-1": None}
 _SPECULATIVE_CONFIG: Final = {
     "method": "method",
     "num_speculative_tokens": "tokens",
@@ -179,6 +181,8 @@ FAMILY = ContainerFamily(
     former_variables={"HF_MODEL_ID": "model.id or model.source"},
     switched_off=_switched_off,
     bare_flags=True,
+    suffixed={"max_num_batched_tokens": "vllm", "max_model_len": "vllm"},
+    words={"max_model_len": FITTING},
     model_variables=ModelVariables(
         model="SM_VLLM_MODEL",
         revision="SM_VLLM_REVISION",

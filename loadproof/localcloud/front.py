@@ -110,6 +110,8 @@ class Front:
                 request.method, url, headers=headers, data=body, allow_redirects=False
             ) as answer:
                 content = await answer.read()
+                if answer.status == 404 and content.startswith(b"<!doctype html>"):  # moto has no such route
+                    return _not_provided(request)
                 if answer.status >= 400:
                     log.info("%s %s: %d %.200r", request.method, request.path_qs, answer.status, content)
                 kept = CIMultiDict(
@@ -136,6 +138,12 @@ class Front:
     async def _close(self, app: web.Application) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+def _not_provided(request: web.Request) -> web.Response:
+    """In REST's own form, where moto writes a page."""
+    told = {"message": f"The local cloud does not provide this: {request.method} {request.path}"}
+    return web.json_response(told, status=400, headers={"x-amzn-ErrorType": "NotImplemented"})
 
 
 def _uncompressed(request: web.Request, body: bytes) -> bytes:

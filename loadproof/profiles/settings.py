@@ -11,6 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args, get_origin
 
+from loadproof.catalog.arguments import whole_number
 from loadproof.catalog.contracts import adapter_switch, fact
 from loadproof.catalog.readers import ContainerImage, container_images
 from loadproof.errors import InputError
@@ -161,9 +162,9 @@ def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Set
         off = of_family.switched_off(variable)
         given = next((one for one in (variable, *_former(of_family, name)) if one in variables), None)
         if given is not None:
-            annotation = of_family.settings.model_fields[name].annotation
             text = "true" if of_family.bare_flags and not variables[given] else variables[given]
-            found[name] = _read_variable(given, text, annotation)
+            annotation, words = of_family.settings.model_fields[name].annotation, of_family.words.get(name, {})
+            found[name] = _read_variable(given, text, annotation, words, of_family.suffixed.get(name))
         elif off and all(variables.get(one, "").lower() == value for one, value in off.items()):
             found[name] = False
     for name, value in of_family.unset.items():
@@ -233,14 +234,17 @@ def _model_variables(component: Component, staged: bool) -> dict[str, str]:
     return variables
 
 
-def _read_variable(variable: str, text: str, annotation: object) -> object:
-    kind = _scalar_kind(annotation)
-    if kind is int and text.strip().lower() == "max":
-        return None  # LMI's word for "all the copy has"
+def _read_variable(
+    variable: str, text: str, annotation: object, words: Mapping[str, int | None], suffixed: str | None
+) -> object:
+    """`words` stand for a number; `suffixed`: whose server takes an ending."""
+    kind, word = _scalar_kind(annotation), text.strip().lower()
+    if word in words:
+        return words[word]
     try:
         if kind is bool:
-            return {"true": True, "false": False}[text.strip().lower()]
-        return kind(text)
+            return {"true": True, "false": False}[word]
+        return kind(text) if suffixed is None else whole_number(suffixed, text)
     except (KeyError, ValueError):
         raise InputError(f"variable {variable} does not hold the {kind.__name__} its setting needs") from None
 

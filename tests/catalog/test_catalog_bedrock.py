@@ -26,7 +26,6 @@ def test_every_row_has_a_source_and_a_date() -> None:
     assert {row.model_id for row in models if row.unverified} == {
         "meta.llama3-8b-instruct-v1:0",
         "mistral.mistral-7b-instruct-v0:2",
-        "amazon.nova-micro-v1:0",
         "openai.gpt-oss-20b-1:0",
         "openai.gpt-oss-120b-1:0",
         "qwen.qwen3-32b-v1:0",

@@ -53,6 +53,8 @@ MOST_HAVE_NOT = {
     *("unset", "former_variables", "switched_off", "speculation", "refusals"),
     *(
         "bare_flags",
+        "suffixed",
+        "words",
         "holds_longest",
         "longest_is_context",
         "prompt_setting",

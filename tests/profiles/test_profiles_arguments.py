@@ -1,4 +1,6 @@
-"""Variables that become arguments of a server: what its version does not know stops it (LP373)."""
+"""Variables that become arguments of a server: what its version does not know stops it (LP373), and what it cannot read
+(LP366). Sources of the values: server_arguments.csv; of endings, the examples of both functions' own docstrings.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import pytest
 import yaml
 
 from loadproof.catalog import container_images
-from loadproof.catalog.arguments import unknown_arguments, words_of
+from loadproof.catalog.arguments import unknown_arguments, whole_number, words_of
 from loadproof.families import FAMILIES
 from loadproof.profiles import check_file
 
@@ -44,6 +46,68 @@ def test_an_argument_that_the_server_does_not_know(
     file.write_text(yaml.safe_dump({**yaml.safe_load(BASE.read_text()), "container": container}))
     told = [str(problem) for problem in check_file(file).problems if problem.code == "LP373"]
     assert [(says or "") in one for one in told] == ([True] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("family", "environment", "says"),
+    [
+        (
+            "sglang",
+            {"SM_SGLANG_KV_CACHE_DTYPE": "fp8"},
+            "--kv-cache-dtype: invalid choice: 'fp8' (choose from auto, bf16",
+        ),
+        ("sglang", {"SM_SGLANG_LOG_REQUESTS_LEVEL": "4"}, "invalid choice: '4' (choose from 0, 1, 2, 3)"),
+        ("sglang", {"SM_SGLANG_DP_SIZE": "two"}, "argument --dp-size: Value two cannot be converted to int"),
+        ("sglang", {"SM_SGLANG_DATA_PARALLEL_SIZE": "two"}, "argument --data-parallel-size: Value two"),  # an alias
+        ("sglang", {"SM_SGLANG_ENABLE_METRICS": "1"}, "unrecognized arguments: 1"),
+        ("sglang", {"SM_SGLANG_MAX_PREFILL_TOKENS": "8K"}, "Value 8K cannot be converted to int"),  # 8k or 8Ki
+        ("sglang", {"SM_SGLANG_PAGE_SIZE": ""}, "argument --page-size: expected one argument"),
+        ("sglang", {"SM_SGLANG_MM_PROCESS_CONFIG": "image"}, "Value image cannot be converted to json"),
+        ("vllm", {"SM_VLLM_BLOCK_SIZE": "true"}, "argument --block-size: expected one argument"),
+        ("vllm", {"SM_VLLM_KV_CACHE_MEMORY_BYTES": "8GB"}, "Value 8GB cannot be converted to int"),
+        ("vllm", {"SM_VLLM_KV_CACHE_MEMORY_BYTES": "1.5G"}, "Value 1.5G cannot be converted to int"),
+        ("vllm", {"SM_VLLM_COMPILATION_CONFIG": "{level: 3}"}, "--compilation-config: Value {level: 3} cannot be"),
+        ("lmi", {"OPTION_BLOCK_SIZE": "big"}, "argument --block-size: Value big cannot be converted to int"),
+        ("tgi", {"MAX_BEST_OF": "-1"}, "argument --max-best-of: Value -1 cannot be converted to count"),
+        ("tgi", {"MAX_STOP_SEQUENCES": "true"}, "argument --max-stop-sequences: Value true"),
+        ("tgi", {"KV_CACHE_DTYPE": "fp8"}, "invalid choice: 'fp8' (choose from fp8_e4m3fn, fp8_e5m2)"),
+        ("sglang", {"SM_SGLANG_ENABLE_METRICS": "true", "SM_SGLANG_MAX_PREFILL_TOKENS": "8Ki"}, None),
+        ("sglang", {"SM_SGLANG_ENGINE": "diffusion", "SM_SGLANG_NUM_GPUS": "1"}, None),  # a server of its own
+        (
+            "vllm",
+            {"SM_VLLM_KV_TRANSFER_CONFIG": '{"kv_connector": "a 5k", "kv_connector_extra_config": {"b": 80m}}'},
+            None,
+        ),
+        ("vllm", {"SM_VLLM_KV_CACHE_MEMORY_BYTES": "1.5g", "SM_VLLM_ASYNC_SCHEDULING": "true"}, None),
+        ("lmi", {"OPTION_BLOCK_SIZE": "32", "OPTION_ASYNC_SCHEDULING": "true", "OPTION_ENTRYPOINT": "true"}, None),
+        ("tgi", {"MAX_BEST_OF": "1", "ROPE_FACTOR": "2.0", "SHARDED": "true", "CUDA_GRAPHS": "1,2"}, None),
+    ],
+)
+def test_a_value_that_the_server_does_not_take(
+    tmp_path: Path, family: str, environment: dict[str, str], says: str | None
+) -> None:
+    """One that its parser stops at is told, and nothing of those that it reads."""
+    container = {"family": family, "environment": environment, "settings": {}}
+    file = tmp_path / "chat.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(BASE.read_text()), "container": container}))
+    told = [str(problem) for problem in check_file(file).problems if problem.code in ("LP366", "LP373")]
+    assert [(says or "") in one for one in told] == ([True] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("software", "text", "number"),
+    [
+        *[
+            ("vllm", text, number)
+            for text, number in {"1k": 1_000, "1K": 1_024, "25.6k": 25_600, "2M": 2 << 20}.items()
+        ],
+        *[("sglang", text, number) for text, number in {"1k": 1_000, "1M": 1_000_000, "1Mi": 1 << 20}.items()],
+        ("sglang", "25.6k", 25_600),
+        ("vllm", "-1", -1),
+    ],
+)
+def test_numbers_with_endings(software: str, text: str, number: int) -> None:
+    assert whole_number(software, text) == number
 
 
 def test_every_variable_of_a_profile_is_an_argument_of_every_listed_version() -> None:

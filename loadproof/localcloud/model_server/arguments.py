@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from loadproof.catalog import Architecture, architecture, container_images, instances
@@ -48,18 +49,23 @@ def check_arguments(view: ContainerView, place: Place, name: Family) -> None:
     """Raises CannotStartError in the words of the server, where it is known to stop at start-up."""
     if view.adapter:
         return  # its base has started already
-    settings = settings_from_variables(name, view.environment)
-    for said in (
-        *(unknown.says for unknown in unknown_arguments(view.image, view.environment)),
-        *(unknown.says for unknown in unknown_parsers(view.image, view.environment)),
-        *(says for _, says in unreadable_json(view.image, view.environment)),
-        *(says for _, says in unreadable_values(view.image, view.environment)),
-        *_contradictions(view, name, settings),
-        *_words(view, place, name),
-        *_adapters(view, settings),
-        *_parallel(view, place, name, settings),
-    ):
+    for said in chain(_unread(view), _refused(view, place, name)):
         raise CannotStartError(said)
+
+
+def _unread(view: ContainerView) -> Iterator[str]:
+    yield from (unknown.says for unknown in unknown_arguments(view.image, view.environment))
+    yield from (unknown.says for unknown in unknown_parsers(view.image, view.environment))
+    yield from (says for _, says in unreadable_json(view.image, view.environment))
+    yield from (says for _, says in unreadable_values(view.image, view.environment))
+
+
+def _refused(view: ContainerView, place: Place, name: Family) -> Iterator[str]:
+    settings = settings_from_variables(name, view.environment)
+    yield from _contradictions(view, name, settings)
+    yield from _words(view, place, name)
+    yield from _adapters(view, settings)
+    yield from _parallel(view, place, name, settings)
 
 
 def check_shape(view: ContainerView, name: Family, shape: Architecture, model_id: str) -> None:
@@ -117,6 +123,10 @@ def _tgi_words(variables: Mapping[str, str]) -> Iterator[str]:
         written = variables.get(variable)
         if written and written not in _TGI_QUANTIZATIONS:
             yield f"invalid value '{written}' for '--quantize <QUANTIZE>'"
+    # server/text_generation_server/cli.py
+    quantized = [variables[one] for one in ("HF_MODEL_QUANTIZE", "QUANTIZE") if variables.get(one)]
+    if "DTYPE" in variables and not all(one.startswith("bitsandbytes") for one in quantized):
+        yield "Only 1 can be set between `dtype` and `quantize`, as they both decide how goes the final model."
     both = [variables[one] for one in ("MAX_INPUT_TOKENS", "MAX_INPUT_LENGTH") if one in variables]
     if len(both) == 2:
         yield f"Both `max_input_tokens` ({both[0]}) and `max_input_length` ({both[1]}) are set. Please define only one"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from contextlib import suppress
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,6 +20,7 @@ from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
 _INVALID = "ValidationException"
+_OLDEST_START_S = 300
 _READING = r"(get|describe|list|poll|receive|search|scan|query|select|read|lookup|discover|validate|batchGet)[A-Z]"
 # https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-templated.html
 _TEMPLATED = {
@@ -44,6 +46,10 @@ def _schedule(caller: Caller, params: Params) -> None:
     start, end = params.get("StartDate"), params.get("EndDate")
     message = "The EndDate must be after the StartDate."
     require(start is None or end is None or float(start) < float(end), _INVALID, message)
+    # https://github.com/getmoto/moto/pull/8172: of recurring schedules
+    message = "The StartDate you specify cannot be earlier than 5 minutes ago."
+    once = expression.startswith("at(")
+    require(once or start is None or float(start) >= time.time() - _OLDEST_START_S, _INVALID, message)
     target = params["Target"]
     require(str(target["Arn"]).startswith("arn:"), _INVALID, f"Provided Arn is not in correct format: {target['Arn']}")
     _check_target(target)

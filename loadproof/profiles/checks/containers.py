@@ -98,8 +98,8 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
     "Variable that its reader does not understand",
     reason="vLLM reads this switch as 0 or 1 and stops at anything else; OpenMP ignores a number of threads that is "
     "none, and takes every core; with more threads than vCPUs they wait for each other at every barrier. What "
-    "overrides a model's config.json is JSON, and the server stops at anything else; so does vLLM at a value that an "
-    "argument does not take.",
+    "overrides a model's config.json is JSON, and the server stops at anything else; so do vLLM, LMI's too, SGLang and "
+    "TGI at a value that an argument does not take.",
     mend="Write 0 or 1 for VLLM_USE_V1, a count of at most the instance's vCPUs for OMP_NUM_THREADS, JSON where "
     "config.json is overridden.",
     severity="warning",
@@ -258,7 +258,7 @@ def _place(refusal: ContractRefusal, placed: Placed, at_instance: Path) -> Path:
     if written:
         return placed.at("container", "environment", written[0][0])
     names = FAMILIES[placed.component.container.family].model_variables
-    if names is not None and _names(refusal, names.dtype, "float16"):
+    if names is not None and _names(refusal, names.dtype, names.dtypes.get(placed.component.model.dtype, "")):
         return placed.at("model", "dtype")
     if refusal.accelerators:
         return at_instance

@@ -77,7 +77,8 @@ def model_over_prefix(subject: Subject) -> Iterator[Found]:
     path, prefix = ("bedrock", "inference_profile"), settings.inference_profile
     had = ", ".join([*([NO_PREFIX] if row.on_demand else []), *row.prefixes])
     if prefix == NO_PREFIX and not row.on_demand:
-        yield Found(path, f"{row.model_id} is invoked through an inference profile only", f"write one of: {had}")
+        found = f"{row.model_id} is invoked through an inference profile only"
+        yield Found(path, found, f"write one of: {had}", "error")
     elif prefix not in (NO_PREFIX, *row.prefixes):
         yield Found(path, f"{row.model_id} has no profile `{prefix}`", f"write one of: {had} (rows in {_TABLE})")
 

@@ -31,6 +31,11 @@ Aws = Callable[[str], Any]
                 "content": [{"text": {"text": "a"}}],
             },
         ),
+        (
+            "lambda",
+            "get_provisioned_concurrency_config",
+            {"FunctionName": "a", "Qualifier": "1"},
+        ),  # REST, no such route
         ("logs", "list_anomalies", {}),  # JSON
         ("sns", "list_sms_sandbox_phone_numbers", {}),  # Query
         ("ec2", "describe_fast_launch_images", {}),  # EC2's own

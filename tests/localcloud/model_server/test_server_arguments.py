@@ -98,6 +98,12 @@ def started(image: str, variables: dict[str, str], instance_type: str = "ml.g6.1
         (VLLM, {"HF_HUB_OFFLINE": "1"}, "offline mode is enabled. To disable it, please unset HF_HUB_OFFLINE"),
         (TGI, {"TRANSFORMERS_OFFLINE": "true"}, "please unset TRANSFORMERS_OFFLINE"),
         (TGI, {"HF_MODEL_QUANTIZE": "int3"}, "invalid value 'int3' for '--quantize"),
+        (TGI, {"HF_MODEL_QUANTIZE": "awq", "DTYPE": "float16"}, "Only 1 can be set between `dtype` and `quantize`"),
+        (TGI, {"NUM_SHARD": "3"}, "attention heads (32) must be divisible by tensor parallel size (3)"),
+        (TGI, {"MAX_BEST_OF": "many"}, "argument --max-best-of: Value many cannot be converted"),
+        (SGLANG, {"SM_SGLANG_KV_CACHE_DTYPE": "fp8"}, "argument --kv-cache-dtype: invalid choice: 'fp8'"),
+        (SGLANG, {"SM_SGLANG_CONTEXT_LENGTH": "8K"}, "argument --context-length: Value 8K cannot be converted"),
+        (LMI29, {"OPTION_BLOCK_SIZE": "big"}, "argument --block-size: Value big cannot be converted to int"),
     ],
 )
 def test_what_a_server_stops_at(image: str, variables: dict[str, str], says: str) -> None:
@@ -168,6 +174,8 @@ def test_an_image_older_than_the_chip_does_not_start() -> None:
         {"SM_VLLM_QUANTIZATION": "fp8"},
         {"SM_VLLM_ENABLE_LORA": "true", "SM_VLLM_MAX_LORA_RANK": "64"},
         {"SM_VLLM_DTYPE": "half"},
+        {"SM_VLLM_MAX_MODEL_LEN": "8k", "SM_VLLM_MAX_NUM_BATCHED_TOKENS": "8K"},
+        {"SM_VLLM_MAX_MODEL_LEN": "auto"},
         {"SM_VLLM_LIMIT_MM_PER_PROMPT": '{"image": 2}', "SM_VLLM_RUNNER": "generate", "SM_VLLM_MAX_LOGPROBS": "5"},
         {"SM_VLLM_TOKENIZER_MODE": "one_of_a_plugin", "RUNNER": "mine", "SM_VLLM_PORT": "8080"},
         {"SM_VLLM_ENABLE_AUTO_TOOL_CHOICE": "true", "SM_VLLM_TOOL_CALL_PARSER": "hermes"},

@@ -276,10 +276,13 @@ class AutoScalingApi:
         made: list[dict[str, str]] = []
         if params.get("PolicyType") == "TargetTrackingScaling":
             configuration = params["TargetTrackingScalingPolicyConfiguration"]
-            made = [
-                {"AlarmName": alarm["AlarmName"], "AlarmARN": self._alarms.put(caller, alarm)}
-                for alarm in tracking_alarms(target.resource_id, arn, configuration)
-            ]
+            try:
+                made = [
+                    {"AlarmName": alarm["AlarmName"], "AlarmARN": self._alarms.put(caller, alarm)}
+                    for alarm in tracking_alarms(target.resource_id, arn, configuration)
+                ]
+            except AwsError as error:
+                raise refuse(error.message) from None  # CloudWatch has another code for it
         if old:
             self._alarms.delete(caller, [alarm["AlarmName"] for alarm in old.alarms])
         return made

@@ -143,6 +143,10 @@ class MachineApi:
         return known(**self._run(params).to_describe_state_machine_for_execution_output())
 
     def ListExecutions(self, caller: Caller, params: Params) -> Params:  # noqa: N802
+        if ("stateMachineArn" in params) == ("mapRunArn" in params):
+            raise AwsError("ValidationException", "Specify either a mapRunArn or a stateMachineArn, but not both.")
+        if "mapRunArn" in params:
+            raise AwsError("UnsupportedOperation", "The local cloud does not provide executions of a Map Run.")
         machine, wanted = self._machine(params["stateMachineArn"]), params.get("statusFilter")
         if machine.sm_type == StateMachineType.EXPRESS:
             raise _wrong_type()

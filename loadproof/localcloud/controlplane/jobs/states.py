@@ -69,6 +69,8 @@ def _bound_problems(state: Document) -> Iterator[str]:
         value = state.get(name)
         if isinstance(value, int) and value > _LONGEST_S:
             yield f"{name} is at most {_LONGEST_S}, found {value}"
+        if isinstance(value, int) and value < 1 and name != "Seconds":
+            yield f"{name} is positive, found {value}"
     for retrier in state.get("Retry", ()):
         most, interval = retrier.get("MaxDelaySeconds"), retrier.get("IntervalSeconds", 1)
         if isinstance(most, int) and not interval < most < _LONGEST_DELAY_S:

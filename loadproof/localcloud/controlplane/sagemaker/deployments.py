@@ -120,8 +120,9 @@ def _units(size: Document | None, capacity: int, *, default: int) -> int:
     return max(1, math.floor(_fraction(size, capacity) * capacity + 1e-9))
 
 
-def faults(settings: Document, capacity: int) -> list[str]:
-    """What SageMaker refuses of a DeploymentConfig, in words; `capacity` is what the sizes are measured by."""
+def faults(settings: Document, capacity: int | None) -> list[str]:
+    """What SageMaker refuses of a DeploymentConfig, in words; `capacity` is what the sizes are measured by, None while
+    nothing runs that it would be applied to."""
     blue_green, rolling = settings.get("BlueGreenUpdatePolicy"), settings.get("RollingUpdatePolicy")
     if blue_green and rolling:
         return ["BlueGreenUpdatePolicy and RollingUpdatePolicy are mutually exclusive."]
@@ -131,7 +132,7 @@ def faults(settings: Document, capacity: int) -> list[str]:
     if rolling:
         found.extend(_size_faults("MaximumBatchSize", rolling["MaximumBatchSize"], capacity))
     longest_s = (blue_green or rolling or {}).get("MaximumExecutionTimeoutInSeconds")
-    if longest_s is not None and not found:
+    if longest_s is not None and capacity is not None and not found:
         waits_s = course_of(settings, 0.0, max(1, capacity)).done_s
         if waits_s >= longest_s:
             found.append(
@@ -141,7 +142,7 @@ def faults(settings: Document, capacity: int) -> list[str]:
     return found
 
 
-def _routing_faults(routing: Document, capacity: int) -> Iterator[str]:
+def _routing_faults(routing: Document, capacity: int | None) -> Iterator[str]:
     needed = {"CANARY": "CanarySize", "LINEAR": "LinearStepSize"}.get(routing["Type"])
     for name in ("CanarySize", "LinearStepSize"):
         if name == needed and name not in routing:
@@ -152,10 +153,10 @@ def _routing_faults(routing: Document, capacity: int) -> Iterator[str]:
         yield from _size_faults(needed, routing[needed], capacity)
 
 
-def _size_faults(name: str, size: Document, capacity: int) -> Iterator[str]:
+def _size_faults(name: str, size: Document, capacity: int | None) -> Iterator[str]:
     low, high = _PERCENT_BOUNDS[name]
     if size["Type"] == "CAPACITY_PERCENT":
         if not low <= size["Value"] <= high:
             yield f"{name} must be between {low}% and {high}% of the capacity, found {size['Value']}%."
-    elif size["Value"] * 100 > high * capacity:
+    elif capacity is not None and size["Value"] * 100 > high * capacity:
         yield f"{name} must be at most {high}% of the capacity, which is {capacity}, found {size['Value']}."

@@ -7,7 +7,7 @@ import copy
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
-from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update
+from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_settings, check_update
 from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, refuse, utc_now
 from loadproof.localcloud.wire import Caller, Params, key, known
 from loadproof.wire.documents import Document
@@ -23,6 +23,7 @@ class EndpointOperations(Operations):
         self.settle()
         arn = self.store.endpoints.new_arn(caller, name)
         config = self.store.configs.find(caller, params["EndpointConfigName"])
+        check_settings(params.get("DeploymentConfig") or {}, None)
         variants = _variants(config, {}, frozenset())
         self.tag(arn, params.get("Tags"))
         self.store.endpoints[key(caller, name)] = Endpoint(

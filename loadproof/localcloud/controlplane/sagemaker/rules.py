@@ -255,15 +255,19 @@ def check_deployment(store: Store, endpoint: Endpoint, config: Document, setting
         raise refuse("RollingUpdatePolicy is not supported for endpoints with several production variants.")
     _check_alarms(store, endpoint.caller, settings)
     for variant in endpoint.variants:
-        for fault in faults(settings, variant.current_count):
-            raise refuse(fault)
+        check_settings(settings, variant.current_count)
+
+
+def check_settings(settings: Document, capacity: int | None) -> None:
+    """The sizes of a DeploymentConfig (API reference: TrafficRoutingConfig, RollingUpdatePolicy)."""
+    for fault in faults(settings, capacity):
+        raise refuse(fault)
 
 
 def check_component_deployment(store: Store, caller: Caller, settings: Document, copies: int) -> None:
     """A component's rolling update; a batch of one copy is allowed even where there is only one."""
     _check_alarms(store, caller, settings)
-    for fault in faults(settings, max(2, copies)):
-        raise refuse(fault)
+    check_settings(settings, max(2, copies))
 
 
 def _check_alarms(store: Store, caller: Caller, settings: Document) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from moto.backends import get_backend
@@ -111,6 +112,7 @@ def _create_alias(caller: Caller, params: Params) -> None:
     weights = (params.get("RoutingConfig") or {}).get("AdditionalVersionWeights") or {}
     own = params["FunctionVersion"] in weights
     require(not own, INVALID, "The alias's version and an additional version are the same.")
+    _check_published(params["FunctionVersion"], weights)
     arn = f"{found.function_arn}:{params['Name']}"
     known = params["Name"] in [one.name for one in _aliases(caller, params["FunctionName"])]
     require(not known, "ResourceConflictException", f"Alias already exists: {arn}", 409)
@@ -118,8 +120,19 @@ def _create_alias(caller: Caller, params: Params) -> None:
 
 def _update_alias(caller: Caller, params: Params) -> None:
     found = existing(caller, params)
-    known = params["Name"] in [one.name for one in _aliases(caller, params["FunctionName"])]
-    require(known, MISSING, f"Alias not found: {found.function_arn}:{params['Name']}", 404)
+    aliases = {one.name: one for one in _aliases(caller, params["FunctionName"])}
+    require(params["Name"] in aliases, MISSING, f"Alias not found: {found.function_arn}:{params['Name']}", 404)
+    alias = aliases[params["Name"]]
+    routing = params.get("RoutingConfig", alias.routing_config) or {}
+    _check_published(
+        params.get("FunctionVersion", alias.function_version), routing.get("AdditionalVersionWeights") or {}
+    )
+
+
+def _check_published(version: str, weights: Mapping[str, float]) -> None:
+    """https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html."""
+    message = "$LATEST is not supported for an alias pointing to more than 1 version"
+    require(not weights or version != "$LATEST", INVALID, message)
 
 
 def _aliases(caller: Caller, name: str) -> list[Any]:
