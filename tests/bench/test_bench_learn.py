@@ -371,6 +371,14 @@ def test_lognormal_counts_are_found_to_be_so() -> None:
     assert found.mean == pytest.approx(457, rel=0.02)
 
 
+def test_counts_that_only_look_lognormal_are_sampled() -> None:
+    """Gamma counts of shape 4 are 4 points off one; a lognormal's 20,000 would be 1.36/√20,000 = 1 point by chance."""
+    draw = Random(3)
+    found = fit_lengths([1 + round(draw.gammavariate(4, 130)) for _ in range(20_000)])
+    assert found.distance == pytest.approx(0.04, abs=0.005)
+    assert found.distribution == "empirical"
+
+
 def test_counts_of_two_kinds_are_sampled() -> None:
     """A quarter of 20, three quarters of 300: 25 and 75 of the hundred values."""
     found = fit_lengths([20] * 100 + [300] * 300)

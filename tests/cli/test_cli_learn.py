@@ -154,6 +154,46 @@ def rewritten(proven: Path, workload: str) -> None:
     proven.write_text(proven.read_text().replace(WORKLOAD, workload))
 
 
+def test_what_is_not_quite_lognormal_is_not_learned_as_if_it_were(proven: Path, tmp_path: Path) -> None:
+    """Gamma lengths of shape 4 lie 4 points off a lognormal: every night would say that they moved."""
+    draw, now = Random(3), 0.0
+    lines = ["timestamp_s,input_tokens,output_tokens"]
+    for _ in range(20_000):
+        now += draw.expovariate(2)
+        lines.append(f"{now:.3f},{1 + round(draw.gammavariate(4, 130))},{1 + round(draw.gammavariate(4, 20))}")
+    (tmp_path / "gamma.csv").write_text("\n".join(lines) + "\n")
+    assert run(["learn", "gamma.csv", "--profile", str(proven), "--out", "w.diff"]) == 0
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    assert run(["learn", "gamma.csv", "--against", str(proven)]) == 0
+
+
+def test_a_trace_that_a_profile_names_is_what_was_proven(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same requests are no drift, longer ones are; a trace has no steady rate, which is said; and it goes."""
+    same = Path(shutil.copy(played(tmp_path, 0.2, 1), proven.parent))
+    arrivals = f"arrivals: {{process: trace, trace: {same.name}}}"
+    rewritten(proven, WORKLOAD.replace("arrivals: {process: poisson, requests_per_s: 0.2}", arrivals))
+    assert run(["learn", str(same), "--against", str(proven)]) == 0
+    assert "rate is not tested: the profile was proven with no steady one" in " ".join(capsys.readouterr().out.split())
+    assert run(["learn", str(played(tmp_path, 0.2, 2)), "--against", str(proven), "--out", "w.diff"]) == 1
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    assert load_profile(proven).workload.arrivals.trace is None
+
+
+def test_traffic_that_moved_is_told_where_its_workload_is_refused(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prompts beyond the server's limit: the drift, what follows, and why there is no change."""
+    (tmp_path / "t.csv").write_text(
+        "timestamp_s,input_tokens,output_tokens\n" + "".join(f"{at},9000,5\n" for at in range(99))
+    )
+    assert run(["learn", "t.csv", "--against", str(proven), "--out", "w.diff"]) == ExitCode.MISSED
+    said = " ".join(capsys.readouterr().out.split())
+    assert "MOVED" in said and "ttft_p95_ms" in said and "LP252" in said
+    assert Path("w.diff").read_text() == ""
+
+
 def test_a_shape_that_stays_is_counted_once(proven: Path, tmp_path: Path) -> None:
     """Nine tenths of all requests in the day's second half, as the shape says: Poisson, at the mean of the day."""
     shape = f"hours: {[1] * 12 + [9] * 12}"

@@ -14,6 +14,9 @@ from loadproof.bench.learn.reading import Recorded
 from loadproof.errors import InputError
 
 MOST_DISTANCE: Final = 0.05
+_CRITICAL: Final = (
+    1.36  # Kolmogorov and Smirnov's, over √n: farther off a lognormal are 5% of samples of one (Massey 1951)
+)
 SAMPLED: Final = 100
 PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
 APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
@@ -165,7 +168,7 @@ def shared_prefix_of(recorded: Recorded) -> int:
 
 
 def fit_lengths(counts: Sequence[int] | np.ndarray) -> Lengths:
-    """A lognormal of the counts' mean and deviation where it lies within 5 points of them, else a sample of them."""
+    """A lognormal of the counts' mean and deviation where they could be drawn of it, within 5 points; else a sample."""
     values = np.sort(np.asarray(counts, dtype=float))
     mean, stddev = float(values.mean()), float(values.std())
     low, high = int(values[0]), int(values[-1])
@@ -173,7 +176,7 @@ def fit_lengths(counts: Sequence[int] | np.ndarray) -> Lengths:
         return Lengths("fixed", mean, 0.0, low, high, 0.0)
     distance = _distance(values, mean, stddev)
     rounded = float(f"{mean:.4g}"), float(f"{stddev:.4g}")
-    if distance <= MOST_DISTANCE:
+    if distance <= min(MOST_DISTANCE, _CRITICAL / sqrt(len(values))):
         return Lengths("lognormal", *rounded, low, high, distance)
     steps = (np.arange(SAMPLED) + 0.5) / SAMPLED
     sampled = tuple(int(value) for value in np.quantile(values, steps, method="inverted_cdf"))

@@ -39,6 +39,14 @@ def traced_of(file: Path) -> Traced:
     return Traced(trace.rows, learned, why, _figures(trace, recorded, learned))
 
 
+def own_trace(file: Path, profile: Profile) -> Traced | None:
+    """Of the trace that a profile's arrivals name; None where they name none, or it is not there. Raises TraceError."""
+    name = profile.workload.arrivals.trace
+    if name is None or not (file.parent / name).exists():
+        return None
+    return traced_of(file.parent / name)
+
+
 def planned_as(profile: Profile, learned: Learned) -> Profile:
     """The profile with the workload that `loadproof learn` would write for its trace."""
     workload, bursts = profile.workload, learned.burstiness is not None

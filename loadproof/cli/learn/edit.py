@@ -14,8 +14,12 @@ from loadproof.profiles.yaml_edit import Path as Keys
 from loadproof.profiles.yaml_edit import Value
 
 
+class RefusedError(InputError):
+    """`loadproof check` would refuse the learned workload."""
+
+
 def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
-    """The edit, and the profile that it makes. Raises InputError where `loadproof check` would refuse it."""
+    """The edit, and the profile that it makes. Raises RefusedError where `loadproof check` would refuse it."""
     before = file.read_bytes().decode("utf-8")
     load_profile(file)  # one that is refused as it stands is told of that first
     inherited = check_file(file, yaml_edit.remove_key(before, ("workload",)).encode("utf-8")).profile
@@ -34,8 +38,8 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
     checked = check_file(file, text.encode("utf-8"))
     if checked.profile is None:
         problems = "\n".join(map(str, checked.errors))
-        raise InputError(
-            f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without --profile "
+        raise RefusedError(
+            f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without a profile "
             f"the fit alone is shown):\n{problems}"
         )
     return Edit(file, before, text), checked.profile
