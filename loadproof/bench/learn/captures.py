@@ -60,11 +60,6 @@ class Request:
     model: str = ""
 
 
-def is_capture(line: object) -> bool:
-    """Whether a line of JSON is one that this module reads."""
-    return isinstance(line, dict) and ("captureData" in line or line.get("schemaType") == "ModelInvocationLog")
-
-
 def request_of(line: Document, key: bytes) -> Request | None:
     """The request of one line; None where no answer came. Raises ValueError with what is wrong, never what was said.
 

@@ -21,12 +21,13 @@ from zlib import crc32
 import numpy as np
 import orjson
 
-from loadproof.bench.learn.captures import Request, is_capture, request_of
+from loadproof.bench.learn.captures import Request, request_of
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.access_logs import UncountedError, access_log_of_line
 from loadproof.bench.workload.conversations import Conversations
-from loadproof.bench.workload.trace_folders import is_trace_folder
-from loadproof.bench.workload.trace_formats import TraceError
+from loadproof.bench.workload.trace_folders import is_folder_trace
+from loadproof.bench.workload.trace_formats import TraceError, is_capture
+from loadproof.bench.workload.trace_parts import parts_of
 from loadproof.bench.workload.traces import (
     MOST_PROBLEMS,
     TooManyError,
@@ -232,7 +233,7 @@ def read_recorded(
     none of which is quoted, CouldNotRunError for what S3 refuses.
     """
     problems, bodies = list[str](), 0
-    if len(sources) == 1 and is_trace_folder(Path(sources[0])):
+    if len(sources) == 1 and _is_trace(Path(sources[0])):
         files = [File(sources[0], Path(sources[0]))]
     else:
         files = [file for source in sources for file in files_of(source)]
@@ -251,7 +252,7 @@ def read_recorded(
                 _refuse_access_log(file, number, line)
                 problems.append(
                     f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone: put "
-                    "the files of one together (without CSV's later headers), and name that"
+                    "its parts into a folder of their own, and name that"
                 )
             else:
                 _read_trace(file, found, tell)
@@ -278,9 +279,15 @@ def _tell(tell: Callable[[Progress], None], found: Recorded, before: int, total:
     tell(Progress(found.read, before + read, total))
 
 
+def _is_trace(folder: Path) -> bool:
+    """Whether a folder is one trace, in parts or not, as its first file tells."""
+    first = next(iter(parts_of(folder)), None) if folder.is_dir() else None
+    return first is not None and (is_folder_trace(folder) or _holds_captures(File(str(first), first)) is False)
+
+
 def _holds_captures(file: File) -> bool | None:
     """By its first line that is JSON, one cut off being told by its place later; None where no line is."""
-    if not file.name.endswith(CAPTURES):
+    if not file.name.endswith(CAPTURES) or file.name.endswith(".csv.gz"):
         return False
     for number, line in lines_of(file):
         with suppress(orjson.JSONDecodeError):
@@ -339,8 +346,9 @@ def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -
         raise
     except TraceError as error:
         places = [place for place in error.places if place != file.name]
+        no_row = "neither a data capture, an invocation log nor a row of a trace"
         raise InputError(
-            "\n".join(f"{place}: neither a data capture, an invocation log nor a row of a trace" for place in places)
+            "\n".join(f"{place}: {error.unquoted.get(place, no_row)}" for place in places)
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
     _add(trace, found)
@@ -349,7 +357,7 @@ def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -
 
 def _read_long(file: File, path: Path, found: Recorded, tell: Callable[[Progress], None]) -> None:
     """One of more requests than are held at once, row by row: blocks tell turns, and the twin does not play it."""
-    if path.is_dir():
+    if is_folder_trace(path):
         raise InputError(f"{file.name}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
     conversations = Conversations()
 

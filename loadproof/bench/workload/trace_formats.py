@@ -22,13 +22,31 @@ BLOCK_TOKENS: Final = 512  # of Mooncake's hash_ids
 
 
 class TraceError(InputError):
-    """What is wrong with recorded traffic. What was found may quote it; `places` never do."""
+    """What is wrong with recorded traffic. What was found may quote it; `places` and `unquoted` never do."""
 
-    def __init__(self, *problems: tuple[str, str]) -> None:
-        """Each a place, and what was found there and what is allowed."""
+    def __init__(self, *problems: tuple[str, str], unquoted: Mapping[str, str] | None = None) -> None:
+        """Each a place, and what was found there and what is allowed; `unquoted`: of places, what is allowed."""
         super().__init__("\n".join(f"{place}: {what}" for place, what in problems))
         self.problems = problems
         self.places = tuple(dict.fromkeys(place for place, _ in problems))
+        self.unquoted = unquoted or {}
+
+
+class BadRowError(ValueError):
+    """What is wrong with a row, and the same `unquoted`: without what the row holds."""
+
+    def __init__(self, said: str, unquoted: str) -> None:
+        super().__init__(said)
+        self.unquoted = unquoted
+
+
+def bad_field(name: str, found: object, expected: str) -> BadRowError:
+    return BadRowError(f"{name} {found!r}: expected {expected}", f"{name}: expected {expected}")
+
+
+def is_capture(line: object) -> bool:
+    """Whether a line of JSON is SageMaker's data capture or Bedrock's invocation log."""
+    return isinstance(line, dict) and ("captureData" in line or line.get("schemaType") == "ModelInvocationLog")
 
 
 @dataclass(frozen=True, slots=True)
