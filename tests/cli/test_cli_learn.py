@@ -236,6 +236,24 @@ def test_classes_and_what_goes_with_turns_are_gone(
     assert (workload.classes, workload.turns, workload.continues, workload.think_time_s) == ((), 1, 1.0, 0.0)
 
 
+def test_think_time_is_learned_where_the_ends_of_answers_are_told(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Forty conversations of two turns: answers of 5 s, the next prompt after 20 or 40 s more."""
+    lines = ["startTime,endTime,prompt_tokens,completion_tokens,session_id"]
+    for number in range(40):
+        for turn, second in enumerate((0, 25 if number % 2 else 45)):
+            minute = f"2026-01-05 10:{number:02d}"
+            lines.append(f"{minute}:{second:02d},{minute}:{second + 5:02d},{100 + 200 * turn},50,s{number}")
+    (tmp_path / "l.csv").write_text("\n".join(lines))
+    assert run(["learn", "l.csv", "--profile", str(proven), "--out", "w.diff"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Think time mean 30 s, stddev 10" in said and "think time is not learned" not in said
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    workload = load_profile(proven).workload
+    assert (workload.turns, workload.think_time_s, workload.think_time_stddev_s) == (2, 30, 10)
+
+
 def test_the_endpoints_own_capture_is_where_it_is_looked_for(
     proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,7 +48,8 @@ class Learned:
 
     `input_tokens` are those of a turn, without its history; `paired`: the lengths are values that go together. `turns`:
     of a conversation, at most, and it `continues` with this chance. `shaped`: the rate is the mean of the profile's
-    own shape of a day and week, by which its gaps are counted.
+    own shape of a day and week, by which its gaps are counted. `think_time_s` in the mean, from an answer's end to the
+    next turn; None where nothing tells it.
     """
 
     input_tokens: Lengths
@@ -62,6 +63,8 @@ class Learned:
     paired: bool = False
     continues: float = 1.0
     shaped: bool = False
+    think_time_s: float | None = None
+    think_time_stddev_s: float = 0.0
 
 
 def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learned:
@@ -99,7 +102,16 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
         paired,
         continues,
         bool(week),
+        *(think_time_of(recorded) if turns > 1 else (None, 0.0)),
     )
+
+
+def think_time_of(recorded: Recorded) -> tuple[float | None, float]:
+    """Mean and deviation of the seconds between answers and the turns that follow them; None where no end is told."""
+    if not recorded.ends_told or not recorded.pauses_s:
+        return None, 0.0
+    pauses_s = np.asarray(recorded.pauses_s)
+    return float(f"{pauses_s.mean():.3g}"), float(f"{pauses_s.std():.3g}")
 
 
 def rank_correlation(prompts: Sequence[int] | np.ndarray, answers: Sequence[int] | np.ndarray) -> float:

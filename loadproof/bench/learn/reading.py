@@ -63,7 +63,8 @@ class Recorded:
     `estimated` of them have lengths reckoned from characters. `captured`: by SageMaker, which may take a `share` only.
     `read` of them there were; so many times were they `halved`, which `share` knows.
     `prefixes`: how often a system prompt was seen, and the tokens of all of these, by its keyed hash. `models`: how
-    many requests each had, where a log names it.
+    many requests each had, where a log names it. `pauses_s` lie before later turns, since the answer's end where
+    `ends_told`, else since its request.
     """
 
     began_s: float = 0.0
@@ -82,6 +83,8 @@ class Recorded:
     estimated: int = 0
     failed: int = 0
     notes: list[str] = field(default_factory=list)
+    pauses_s: array[float] = field(default_factory=lambda: array("d"))
+    ends_told: bool = False
     rows: Sequence[TraceRow] = ()
     """of a trace that tells the blocks of its prompts, or names their conversations"""
 
@@ -104,6 +107,8 @@ class Recorded:
         self.output_tokens.append(request.output_tokens)
         self.new_tokens.append(request.new_tokens)
         self.turns.append(min(request.turn, _MOST_TURNS))
+        if request.pause_s is not None:
+            self.pauses_s.append(request.pause_s)
         if len(self) >= MOST_HELD:
             self._halve()
 
@@ -115,6 +120,7 @@ class Recorded:
         for name in COLUMNS:
             column = getattr(self, name)
             setattr(self, name, array(column.typecode, np.asarray(column)[kept].tobytes()))
+        self.pauses_s = self.pauses_s[::2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,8 +394,18 @@ def _add(trace: Trace, found: Recorded) -> None:
 
 
 def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found: Recorded) -> None:
-    _, turn, new_tokens = conversations.turn_of(row)
-    found.add(Request(row.due_s + began_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
+    turn = conversations.turn_of(row)
+    found.ends_told = found.ends_told or row.took_s is not None
+    found.add(
+        Request(
+            row.due_s + began_s,
+            row.input_tokens,
+            row.output_tokens,
+            turn=turn.turn,
+            new_tokens=turn.new_tokens,
+            pause_s=turn.pause_s,
+        )
+    )
 
 
 def _by_time(found: Recorded) -> Recorded:

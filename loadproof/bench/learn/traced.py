@@ -51,8 +51,10 @@ def planned_as(profile: Profile, learned: Learned) -> Profile:
     """The profile with the workload that `loadproof learn` would write for its trace."""
     workload, bursts = profile.workload, learned.burstiness is not None
     arrivals = {"process": "gamma" if bursts else "poisson", "requests_per_s": learned.requests_per_s, "trace": None}
+    think_time = {"think_time_s": learned.think_time_s, "think_time_stddev_s": learned.think_time_stddev_s}
     changed = workload.model_copy(
         update={
+            **(think_time if learned.think_time_s is not None else {}),
             "name": None,
             "input_tokens": _tokens(learned.input_tokens),
             "output_tokens": _tokens(learned.output_tokens),

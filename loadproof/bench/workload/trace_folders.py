@@ -43,6 +43,7 @@ class Recorded:
     blocks: tuple[int, ...] = ()
     session: int | None = None
     block_tokens: int = 0
+    took_s: float | None = None
 
 
 def is_folder_trace(path: Path) -> bool:
@@ -150,7 +151,9 @@ def _request(row: object, first_id: int, session: int, block_tokens: int) -> Rec
     if not isinstance(ids, list) or not all(isinstance(one, int) for one in ids):
         raise ValueError(f"hash_ids {str(ids)[:40]!r}: expected a list of whole numbers")
     blocks = tuple(first_id + one for one in ids)
-    return Recorded(float(at_s), row["in"], row["out"], blocks, session, block_tokens)
+    told = row.get("api_time")
+    took_s = float(told) if isinstance(told, int | float) and 0 <= told < math.inf else None
+    return Recorded(float(at_s), row["in"], row["out"], blocks, session, block_tokens, took_s)
 
 
 # -------------------------------------------------------------------------------------------------------- ServeGen

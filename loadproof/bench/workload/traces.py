@@ -48,7 +48,7 @@ class TooManyError(TraceError):
 @dataclass(frozen=True, slots=True)
 class TraceRow:
     """One recorded request; `due_s` counts from the first one. `blocks` are the ids of its prompt's blocks, if told, of
-    `block_tokens` each; `session`: its conversation, if told."""
+    `block_tokens` each; `session`: its conversation, and `took_s`: until its whole answer was there, if told."""
 
     due_s: float
     input_tokens: int
@@ -56,6 +56,7 @@ class TraceRow:
     blocks: tuple[int, ...] = ()
     session: int | None = None
     block_tokens: int = BLOCK_TOKENS
+    took_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def trace_of(path: Path, speed: float = 1.0, until_s: float = math.inf) -> Trace
                 row.blocks,
                 row.session,
                 row.block_tokens or BLOCK_TOKENS,
+                row.took_s,
             )
             for row in rows
         )
@@ -218,7 +220,8 @@ class _Reading:
         self._first_s = stamp_s if self._first_s is None else self._first_s
         self._before_s, self._before = stamp_s, row[time]
         due_s = (stamp_s - self._first_s) / self.speed
-        return TraceRow(due_s, counts[0], counts[1], blocks, session, self._format.block_tokens)
+        took_s = _took_s(row, self._format, stamp_s)
+        return TraceRow(due_s, counts[0], counts[1], blocks, session, self._format.block_tokens, took_s)
 
     def _note(self, place: str, error: BadRowError) -> None:
         self.problems.append((place, str(error)))
@@ -327,6 +330,18 @@ def _time(row: Row, name: str, format: TraceFormat) -> float:
         return format.seconds(row.get(name))
     except (ValueError, OverflowError):
         raise bad_field(name, row.get(name), format.allowed) from None
+
+
+def _took_s(row: Row, format: TraceFormat, began_s: float) -> float | None:
+    """Until the answer was there; None where a row does not tell it."""
+    try:
+        if format.ended is not None:
+            took_s = format.seconds(row.get(format.ended)) - began_s
+        else:
+            took_s = float(str(row.get(format.took or "")))
+    except (ValueError, OverflowError):
+        return None
+    return took_s if 0 <= took_s < math.inf else None
 
 
 def _count(row: Row, name: str) -> int:

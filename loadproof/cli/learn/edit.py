@@ -97,8 +97,10 @@ def _values(learned: Learned) -> dict[Keys, Value]:
     turns = learned.turns > 1
     values["workload", "turns"] = learned.turns if turns else None
     values["workload", "continues"] = learned.continues if turns and learned.continues < 1 else None
-    gone = [] if turns else ["think_time_s", "think_time_stddev_s"]
-    values |= {("workload", name): None for name in (*gone, "classes", "steps")}
+    if not turns or learned.think_time_s is not None:
+        values["workload", "think_time_s"] = learned.think_time_s
+        values["workload", "think_time_stddev_s"] = learned.think_time_stddev_s or None
+    values |= {("workload", name): None for name in ("classes", "steps")}
     if not learned.shaped:
         values |= {("workload", "arrivals", name): None for name in ("hours", "days")}
     values["workload", "shared_prefix_tokens"] = learned.shared_prefix_tokens or None
