@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -72,13 +72,10 @@ def _why_not(file: Path) -> Traffic | None:
     if any(file.glob(SERVEGEN)):
         return Traffic(unread="a folder of ServeGen's clients, which no review reads")
     left = MOST_BLOB_BYTES
-    try:
-        for part in parts_of(file):
-            with opened(part) as stream:
-                while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
-                    left -= len(piece)
-    except UNREADABLE:
-        return None  # told by who reads it
+    for part in parts_of(file):
+        with suppress(*UNREADABLE), opened(part) as stream:  # told by who reads it
+            while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
+                left -= len(piece)
     if left < 0:
         return Traffic(unread=f"larger than {MOST_BLOB_BYTES // 2**20} MiB, the most that a review reads of a trace")
     return None

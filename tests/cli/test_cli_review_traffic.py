@@ -118,7 +118,7 @@ def test_a_trace_in_parts_is_one(project: Project) -> None:
 
 
 def test_nothing_without_a_bound_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few KiB that are 40 MiB unzipped, in one file or in two; ServeGen's texts."""
+    """A few KiB that are 40 MiB unzipped, in one file, or in two beside a broken one; ServeGen's texts."""
     name = "deploy_profiles/dev/tuesday.csv.gz"
     arrivals = {"process": "trace", "trace": "tuesday.csv.gz"}
     project.profile("dev/chat", workload={**TRACE, "arrivals": arrivals})
@@ -131,8 +131,9 @@ def test_nothing_without_a_bound_is_read(project: Project, monkeypatch: pytest.M
     ]
     project.profile("dev/chat", workload={**TRACE, "arrivals": {**arrivals, "trace": "parts"}})
     (project.root / "deploy_profiles/dev/parts").mkdir()
-    for part in "ab":
-        (project.root / f"deploy_profiles/dev/parts/{part}.csv.gz").write_bytes(gzip.compress(b"\n" * (9 * 2**20)))
+    for part, content in (("a", b"\n"), ("b", b"\n" * (9 * 2**20)), ("c", b"\n" * (9 * 2**20))):
+        packed = gzip.compress(content)
+        (project.root / f"deploy_profiles/dev/parts/{part}.csv.gz").write_bytes(packed[:-1] if part == "a" else packed)
     project.commit()
     assert [note for note in reviewed(project).notes if "parts" in note] == [
         "after: deploy_profiles/dev/parts: not planned: larger than 16 MiB, the most that a review reads of a trace"

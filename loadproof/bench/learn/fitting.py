@@ -14,9 +14,7 @@ from loadproof.bench.learn.reading import Recorded
 from loadproof.errors import InputError
 
 MOST_DISTANCE: Final = 0.05
-_CRITICAL: Final = (
-    1.36  # Kolmogorov and Smirnov's, over √n: farther off a lognormal are 5% of samples of one (Massey 1951)
-)
+_CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
 SAMPLED: Final = 100
 PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
 APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
