@@ -29,6 +29,7 @@ def changed(profile: Profile, changes: Iterable[KeyChange]) -> Profile:
     """The profile with every change made. Raises pydantic's ValidationError where the result has no meaning."""
     # Without its unset keys: those of one container family mean nothing to another.
     data = profile.model_dump(exclude_none=True)
+    data["workload"] = profile.workload  # as it is: what follows from its values would read as said beside them
     for change in changes:
         *parents, key = change.path
         part: dict[str, Any] = data

@@ -173,7 +173,7 @@ def _line(line: bytes, number: int, shape: Shape) -> _Line:
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or not 1 <= max_tokens <= MOST_TOKENS:
         raise ValueError(f"max_tokens {short(max_tokens)}: expected a whole number from 1 to {MOST_TOKENS:,}")
     if ("prompt" in row) == ("messages" in row):
-        raise ValueError("expected either `prompt`, a text, or `messages`, a list")
+        raise ValueError(f"expected either `prompt`, a text, or `messages`, a list; found {short([*row])}")
     history, prompt = messages_of(row["messages"]) if "messages" in row else ((), text_of("prompt", row["prompt"]))
     request = GenerationRequest(prompt, max_tokens, history=history, keep_text=True)
     return _Line(Item(key, request, _session(row, shape.chain_by)), "messages" in row)

@@ -229,15 +229,16 @@ class UnfinishedSide:
         return {readable_name(self.tree.folder + path): how[path] for path in files if path in how} if how else {}
 
     def data(self, place: Place) -> dict[str, str]:
-        """Ids of what is read beside a profile, and of whose signatures count in an environment, by file."""
+        """Ids of what is read beside a profile, and of whose signatures count in an environment, by file; of a folder,
+        such as a trace's, one of all in it."""
         made_of = self.found[place].made_of
         wanted = [SIGNERS] if place.of_environment else [file for _, _, file in self._beside(place)]
         by_way = {part for one in wanted for part in folders_of(one) if part in self.tree.ids}  # a link, a submodule
-        return {
-            readable_name(self.tree.folder + path): self.tree.ids[path]
-            for path in {*made_of, *by_way}
-            if path in by_way or any(path == one or path.startswith(f"{one}/") for one in wanted)
-        }
+        found = {path: self.tree.ids[path] for path in {*made_of, *by_way} if path in by_way or path in wanted}
+        for one in wanted:
+            if within := [(path, self.tree.ids[path]) for path in made_of if path.startswith(f"{one}/")]:
+                found[one] = digest_of(within)
+        return {readable_name(self.tree.folder + path): content for path, content in found.items()}
 
     def _context_of(self, name: str, text: bytes) -> dict[str, object]:
         try:

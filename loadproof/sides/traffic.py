@@ -1,28 +1,29 @@
 """The traces that profiles name, read for a review: within bounds, since a stranger's change may bring any.
 
-Of files alone, as large as a review reads any, unzipped too: in a folder of ServeGen's clients token counts are texts
-that take a hundred times their size to read.
+As large as a review reads any file, all parts of a folder together, unzipped too. ServeGen's clients are not read:
+their token counts are texts that take a hundred times their size to read.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Final
 
 from loadproof.bench.learn.traced import Traced, planned_as, traced_of
 from loadproof.bench.workload.too_long import too_long
-from loadproof.bench.workload.trace_folders import opened
+from loadproof.bench.workload.trace_folders import SERVEGEN
 from loadproof.bench.workload.trace_formats import TraceError
+from loadproof.bench.workload.trace_parts import UNREADABLE, opened, parts_of
 from loadproof.bench.workload.traces import TooManyError
 from loadproof.loads import MOST_REQUESTS
 from loadproof.profiles import Profile
 from loadproof.review.assemble import LateError
 from loadproof.review.model import Traffic
 from loadproof.sides.git import MOST_BLOB_BYTES
+from loadproof.sides.names import readable_name
 
 _PIECE_BYTES: Final = 1024 * 1024
 _MOST_HELD: Final = 4  # traces: of a pair's two sides, and some
@@ -61,21 +62,20 @@ class Traces:
         except TooManyError:
             return Traffic(wrong=f"it has more than {MOST_REQUESTS:,} requests, which no benchmark holds at once")
         except TraceError as error:
-            place = error.places[0].removeprefix(f"{file}") if error.places else ""
-            line = f" (line {place[1:]})" if place[1:].isdecimal() else ""
-            return Traffic(wrong=f"a benchmark cannot read it as a trace{line}")
+            place = readable_name(error.places[0].removeprefix(f"{file}")[1:]) if error.places else ""
+            part, _, line = place.rpartition(":")
+            where = f" ({f'{part}, ' if part else ''}line {line})" if line.isdecimal() else ""
+            return Traffic(wrong=f"a benchmark cannot read it as a trace{where}")
 
 
 def _why_not(file: Path) -> Traffic | None:
-    if not file.is_file():
-        return Traffic(unread="a folder, which no review reads")
+    if any(file.glob(SERVEGEN)):
+        return Traffic(unread="a folder of ServeGen's clients, which no review reads")
     left = MOST_BLOB_BYTES
-    try:
-        with opened(file) as stream:
+    for part in parts_of(file):
+        with suppress(*UNREADABLE), opened(part) as stream:  # told by who reads it
             while left >= 0 and (piece := stream.read(_PIECE_BYTES)):
                 left -= len(piece)
-    except (OSError, EOFError, zlib.error):
-        return None  # told by who reads it
     if left < 0:
-        return Traffic(unread=f"larger than {MOST_BLOB_BYTES // 2**20} MiB, the most that a review reads of a file")
+        return Traffic(unread=f"larger than {MOST_BLOB_BYTES // 2**20} MiB, the most that a review reads of a trace")
     return None

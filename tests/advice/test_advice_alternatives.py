@@ -68,6 +68,15 @@ def some(**fields: Any) -> Alternative:
     return replace(made, **fields)
 
 
+def test_a_workload_of_recorded_lengths_has_alternatives() -> None:
+    """What follows from its values (a mean, a least, a most) is nothing that `loadproof check` would refuse."""
+    lengths = {"distribution": "empirical", "values": (100, 200, 300)}
+    profile = profile_of("dev/llama-3-1-8b.yaml", workload={"input_tokens": lengths})
+    other = changed(profile, change_to(profile, ("endpoint", "instance_type"), "ml.g6e.xlarge"))
+    assert errors_of(other) == []
+    assert other.workload == profile.workload
+
+
 @pytest.mark.parametrize("file", [*DEPLOYED, *GOOD], ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_what_is_recommended_is_accepted_and_never_beaten(file: Path) -> None:
     """For every goal: the profile it leads to has no error of `loadproof check`, and no shown row is better in all."""

@@ -201,7 +201,7 @@ def test_burstgpts_second_release_names_conversations(tmp_path: Path) -> None:
 def turns(rows: Sequence[TraceRow]) -> list[tuple[int, int, int]]:
     """(conversation, turn, what it brought)."""
     conversations = Conversations()
-    return [tuple(conversations.turn_of(row)) for row in rows]
+    return [conversations.turn_of(row)[:3] for row in rows]
 
 
 def test_spans_of_one_conversation_are_its_turns(tmp_path: Path) -> None:
@@ -339,6 +339,14 @@ def test_a_trace_is_played_twice_as_fast(tmp_path: Path) -> None:
         ("a.jsonl", MOONCAKE.replace("[46, 47, 49]", "[46, 47, true]"), ":2: hash_ids '[46, 47, True]': expected a li"),
         ("a.csv", AZURE_2023.replace("3180", "3,180"), ":3: more values than columns: ['8']; quote what has a comma"),
         ("a.jsonl", otlp((1, 9, 1)).replace('"1"', '"soon"', 1), ":1: start_time 'soon': expected a date, or nanosec"),
+        (
+            "a.json",
+            '[\n{"timestamp": 1},',
+            ":1: not JSON (unexpected end of data: line 2 column 1 (char 2)); one object a line; `jq -c '.[]' FILE`",
+        ),
+        ("a.jsonl", '[{"timestamp": 1}]', ":1: one object a line; `jq -c '.[]' FILE` makes them of a list"),
+        ("a.json", '{\n  "name": "chat"\n}\n', "; one object a line; `jq -c . FILE` makes them"),
+        ("a.jsonl", '{"captureData": {}}\n', ":1: a data capture or invocation log; `loadproof learn` reads it"),
         ("a.jsonl", MOONCAKE.replace("1100", "true"), ":2: input_length True: expected a whole number from 1"),
         ("a.jsonl", SDK_SPANS.replace("2026-01-05T10:00:01.250000Z", "1e999"), ":3: start_time '1e999': expected a da"),
     ],
@@ -416,7 +424,8 @@ def test_agents_conversations_are_read_with_their_blocks_and_sub_agents(tmp_path
 def test_conversations_may_be_lines_of_one_file(tmp_path: Path) -> None:
     """As data sets hold them; what is wrong with one has its line."""
     path = written(tmp_path, "traces.jsonl", f"{json.dumps(AGENT)}\n{json.dumps(AGENT)}\n")
-    assert read_trace(path) == read_trace(agents(tmp_path, {}, {}))
+    (folder := tmp_path / "files").mkdir()
+    assert read_trace(path) == read_trace(agents(folder, {}, {}))
     path.write_text(f"{json.dumps(AGENT)}\n{json.dumps(AGENT | {'block_size': 0})}\n")
     with pytest.raises(InputError, match=r"traces\.jsonl:2: block_size 0: expected"):
         read_trace(path)

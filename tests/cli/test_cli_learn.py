@@ -154,6 +154,46 @@ def rewritten(proven: Path, workload: str) -> None:
     proven.write_text(proven.read_text().replace(WORKLOAD, workload))
 
 
+def test_what_is_not_quite_lognormal_is_not_learned_as_if_it_were(proven: Path, tmp_path: Path) -> None:
+    """Gamma lengths of shape 4 lie 4 points off a lognormal: every night would say that they moved."""
+    draw, now = Random(3), 0.0
+    lines = ["timestamp_s,input_tokens,output_tokens"]
+    for _ in range(20_000):
+        now += draw.expovariate(2)
+        lines.append(f"{now:.3f},{1 + round(draw.gammavariate(4, 130))},{1 + round(draw.gammavariate(4, 20))}")
+    (tmp_path / "gamma.csv").write_text("\n".join(lines) + "\n")
+    assert run(["learn", "gamma.csv", "--profile", str(proven), "--out", "w.diff"]) == 0
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    assert run(["learn", "gamma.csv", "--against", str(proven)]) == 0
+
+
+def test_a_trace_that_a_profile_names_is_what_was_proven(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same requests are no drift, longer ones are; a trace has no steady rate, which is said; and it goes."""
+    same = Path(shutil.copy(played(tmp_path, 0.2, 1), proven.parent))
+    arrivals = f"arrivals: {{process: trace, trace: {same.name}}}"
+    rewritten(proven, WORKLOAD.replace("arrivals: {process: poisson, requests_per_s: 0.2}", arrivals))
+    assert run(["learn", str(same), "--against", str(proven)]) == 0
+    assert "rate is not tested: the profile was proven with no steady one" in " ".join(capsys.readouterr().out.split())
+    assert run(["learn", str(played(tmp_path, 0.2, 2)), "--against", str(proven), "--out", "w.diff"]) == 1
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    assert load_profile(proven).workload.arrivals.trace is None
+
+
+def test_traffic_that_moved_is_told_where_its_workload_is_refused(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prompts beyond the server's limit: the drift, what follows, and why there is no change."""
+    (tmp_path / "t.csv").write_text(
+        "timestamp_s,input_tokens,output_tokens\n" + "".join(f"{at},9000,5\n" for at in range(99))
+    )
+    assert run(["learn", "t.csv", "--against", str(proven), "--out", "w.diff"]) == ExitCode.MISSED
+    said = " ".join(capsys.readouterr().out.split())
+    assert "MOVED" in said and "ttft_p95_ms" in said and "LP252" in said
+    assert Path("w.diff").read_text() == ""
+
+
 def test_a_shape_that_stays_is_counted_once(proven: Path, tmp_path: Path) -> None:
     """Nine tenths of all requests in the day's second half, as the shape says: Poisson, at the mean of the day."""
     shape = f"hours: {[1] * 12 + [9] * 12}"
@@ -194,6 +234,24 @@ def test_classes_and_what_goes_with_turns_are_gone(
     subprocess.run(["git", "apply", "w.diff"], check=True)
     workload = load_profile(proven).workload
     assert (workload.classes, workload.turns, workload.continues, workload.think_time_s) == ((), 1, 1.0, 0.0)
+
+
+def test_think_time_is_learned_where_the_ends_of_answers_are_told(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Forty conversations of two turns: answers of 5 s, the next prompt after 20 or 40 s more."""
+    lines = ["startTime,endTime,prompt_tokens,completion_tokens,session_id"]
+    for number in range(40):
+        for turn, second in enumerate((0, 25 if number % 2 else 45)):
+            minute = f"2026-01-05 10:{number:02d}"
+            lines.append(f"{minute}:{second:02d},{minute}:{second + 5:02d},{100 + 200 * turn},50,s{number}")
+    (tmp_path / "l.csv").write_text("\n".join(lines))
+    assert run(["learn", "l.csv", "--profile", str(proven), "--out", "w.diff"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Think time mean 30 s, stddev 10" in said and "think time is not learned" not in said
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    workload = load_profile(proven).workload
+    assert (workload.turns, workload.think_time_s, workload.think_time_stddev_s) == (2, 30, 10)
 
 
 def test_the_endpoints_own_capture_is_where_it_is_looked_for(

@@ -98,8 +98,27 @@ def test_a_profile_whose_server_takes_its_trace_no_more_is_at_risk(project: Proj
     assert found[0].message.startswith(f"{FILE}: 60 of 121 requests are longer than the server takes")
 
 
+def test_a_trace_in_parts_is_one(project: Project) -> None:
+    """Of 121 requests one part more makes 181; and where a part becomes none is told with its name and line."""
+    folder = "deploy_profiles/dev/week"
+    header, *lines = rows(181, 1.0, 200, 50).splitlines(keepends=True)
+    project.profile("dev/chat", workload={**TRACE, "arrivals": {"process": "trace", "trace": "week"}})
+    project.write(f"{folder}/part-1.csv", header + "".join(lines[:60]))
+    project.write(f"{folder}/part-2.csv", header + "".join(lines[60:121]))
+    project.commit()
+    project.write(f"{folder}/part-10.csv", header + "".join(lines[121:]))
+    project.commit()
+    (found,) = [row for row in reviewed(project).findings if row.code == "LR067"]
+    assert found.message == (
+        f"{folder} changed: a benchmark sends or counts by it; requests 121 in 2 min → 181 in 3 min"
+    )
+    project.write(f"{folder}/part-2.csv", header + "60,x,1\n")
+    project.commit()
+    assert told(reviewed(project)) == ("risk", "; a benchmark cannot read it as a trace (part-2.csv, line 2)")
+
+
 def test_nothing_without_a_bound_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few KiB that are 40 MiB unzipped; a folder."""
+    """A few KiB that are 40 MiB unzipped, in one file, or in two beside a broken one; ServeGen's texts."""
     name = "deploy_profiles/dev/tuesday.csv.gz"
     arrivals = {"process": "trace", "trace": "tuesday.csv.gz"}
     project.profile("dev/chat", workload={**TRACE, "arrivals": arrivals})
@@ -108,14 +127,23 @@ def test_nothing_without_a_bound_is_read(project: Project, monkeypatch: pytest.M
     one = reviewed(project)
     assert f"{name} is new" in " ".join(row.message for row in one.findings)
     assert [note for note in one.notes if name in note] == [
-        f"after: {name}: not planned: larger than 16 MiB, the most that a review reads of a file"
+        f"after: {name}: not planned: larger than 16 MiB, the most that a review reads of a trace"
+    ]
+    project.profile("dev/chat", workload={**TRACE, "arrivals": {**arrivals, "trace": "parts"}})
+    (project.root / "deploy_profiles/dev/parts").mkdir()
+    for part, content in (("a", b"\n"), ("b", b"\n" * (9 * 2**20)), ("c", b"\n" * (9 * 2**20))):
+        packed = gzip.compress(content)
+        (project.root / f"deploy_profiles/dev/parts/{part}.csv.gz").write_bytes(packed[:-1] if part == "a" else packed)
+    project.commit()
+    assert [note for note in reviewed(project).notes if "parts" in note] == [
+        "after: deploy_profiles/dev/parts: not planned: larger than 16 MiB, the most that a review reads of a trace"
     ]
     project.profile("dev/chat", workload={**TRACE, "arrivals": {**arrivals, "trace": "clients"}})
     project.write("deploy_profiles/dev/clients/chunk-0-trace.csv", "0,1,1,Gamma,1,1\n")
     project.write("deploy_profiles/dev/clients/chunk-0-dataset.json", '{"0": {}}')
     project.commit()
     assert [note for note in reviewed(project).notes if "clients" in note] == [
-        "after: deploy_profiles/dev/clients: not planned: a folder, which no review reads"
+        "after: deploy_profiles/dev/clients: not planned: a folder of ServeGen's clients, which no review reads"
     ]
 
 

@@ -257,6 +257,7 @@ def test_a_session_that_broke_says_so_for_its_later_lines(folder: Path) -> None:
         ("{", "not JSON"),
         ("[1]", "expected an object"),
         ("{}", "expected either `prompt`, a text, or `messages`"),
+        ({"timestamp": 1}, 'or `messages`, a list; found ["timestamp"]'),
         ({"prompt": "a", "messages": []}, "expected either `prompt`"),
         ({"prompt": " "}, "expected a text that is not empty"),
         ({"prompt": 7}, "expected a text that is not empty, found 7"),

@@ -45,8 +45,8 @@ class Request:
     """One recorded request. `estimated`: at least one of its lengths is reckoned from characters.
 
     `turn` counts from 1, and is 0 where a payload has no messages to tell it by; `new_tokens` of the prompt came since
-    the answer before. `prefix` is a keyed hash of the system prompt, of `prefix_tokens`; 0 without one. `model`: as a
-    log that holds several names it.
+    the answer before, and `pause_s` passed, if a trace tells it. `prefix` is a keyed hash of the system prompt, of
+    `prefix_tokens`; 0 without one. `model`: as a log that holds several names it.
     """
 
     at_s: float
@@ -58,11 +58,7 @@ class Request:
     prefix: int = 0
     prefix_tokens: int = 0
     model: str = ""
-
-
-def is_capture(line: object) -> bool:
-    """Whether a line of JSON is one that this module reads."""
-    return isinstance(line, dict) and ("captureData" in line or line.get("schemaType") == "ModelInvocationLog")
+    pause_s: float | None = None
 
 
 def request_of(line: Document, key: bytes) -> Request | None:

@@ -70,8 +70,10 @@ class Drift:
         return self.after_s is not None
 
 
-def drift_of(profile: Profile, recorded: Recorded, seed: int = 0) -> tuple[list[Drift], list[str]]:
-    """What was tested, and in words what was not."""
+def drift_of(
+    profile: Profile, recorded: Recorded, seed: int = 0, *, steady: bool = True
+) -> tuple[list[Drift], list[str]]:
+    """What was tested, and in words what was not. Not `steady`: its rate is a trace's in the mean, and none to test."""
     mixture, told, notes = planned_mixture_of(profile), is_told(recorded), list[str]()
     found = [*_lengths(profile, mixture, recorded, notes, seed)]
     if not told:
@@ -80,7 +82,7 @@ def drift_of(profile: Profile, recorded: Recorded, seed: int = 0) -> tuple[list[
         notes.append("turns are not tested: sessions begin with several requests side by side")
     else:
         found += _turns(mixture, recorded, notes)
-    if reason := _no_rate(profile.workload.arrivals, mixture, recorded, told=told):
+    if reason := _no_rate(profile.workload.arrivals if steady else Arrivals(), mixture, recorded, told=told):
         notes.append(f"the rate is not tested: {reason}")
     else:
         found.append(_rate(profile.workload.arrivals, mixture, recorded))

@@ -14,6 +14,7 @@ from loadproof.bench.learn.reading import Recorded
 from loadproof.errors import InputError
 
 MOST_DISTANCE: Final = 0.05
+_CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
 SAMPLED: Final = 100
 PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
 APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
@@ -45,7 +46,8 @@ class Learned:
 
     `input_tokens` are those of a turn, without its history; `paired`: the lengths are values that go together. `turns`:
     of a conversation, at most, and it `continues` with this chance. `shaped`: the rate is the mean of the profile's
-    own shape of a day and week, by which its gaps are counted.
+    own shape of a day and week, by which its gaps are counted. `think_time_s` in the mean, from an answer's end to the
+    next turn; None where nothing tells it.
     """
 
     input_tokens: Lengths
@@ -59,6 +61,8 @@ class Learned:
     paired: bool = False
     continues: float = 1.0
     shaped: bool = False
+    think_time_s: float | None = None
+    think_time_stddev_s: float = 0.0
 
 
 def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learned:
@@ -96,7 +100,16 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
         paired,
         continues,
         bool(week),
+        *(think_time_of(recorded) if turns > 1 else (None, 0.0)),
     )
+
+
+def think_time_of(recorded: Recorded) -> tuple[float | None, float]:
+    """Mean and deviation of the seconds between answers and the turns that follow them; None where no end is told."""
+    if not recorded.ends_told or not recorded.pauses_s:
+        return None, 0.0
+    pauses_s = np.asarray(recorded.pauses_s)
+    return float(f"{pauses_s.mean():.3g}"), float(f"{pauses_s.std():.3g}")
 
 
 def rank_correlation(prompts: Sequence[int] | np.ndarray, answers: Sequence[int] | np.ndarray) -> float:
@@ -165,7 +178,7 @@ def shared_prefix_of(recorded: Recorded) -> int:
 
 
 def fit_lengths(counts: Sequence[int] | np.ndarray) -> Lengths:
-    """A lognormal of the counts' mean and deviation where it lies within 5 points of them, else a sample of them."""
+    """A lognormal of the counts' mean and deviation where they could be drawn of it, within 5 points; else a sample."""
     values = np.sort(np.asarray(counts, dtype=float))
     mean, stddev = float(values.mean()), float(values.std())
     low, high = int(values[0]), int(values[-1])
@@ -173,7 +186,7 @@ def fit_lengths(counts: Sequence[int] | np.ndarray) -> Lengths:
         return Lengths("fixed", mean, 0.0, low, high, 0.0)
     distance = _distance(values, mean, stddev)
     rounded = float(f"{mean:.4g}"), float(f"{stddev:.4g}")
-    if distance <= MOST_DISTANCE:
+    if distance <= min(MOST_DISTANCE, _CRITICAL / sqrt(len(values))):
         return Lengths("lognormal", *rounded, low, high, distance)
     steps = (np.arange(SAMPLED) + 0.5) / SAMPLED
     sampled = tuple(int(value) for value in np.quantile(values, steps, method="inverted_cdf"))

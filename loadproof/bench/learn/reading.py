@@ -21,12 +21,13 @@ from zlib import crc32
 import numpy as np
 import orjson
 
-from loadproof.bench.learn.captures import Request, is_capture, request_of
+from loadproof.bench.learn.captures import Request, request_of
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.access_logs import UncountedError, access_log_of_line
 from loadproof.bench.workload.conversations import Conversations
-from loadproof.bench.workload.trace_folders import is_trace_folder
-from loadproof.bench.workload.trace_formats import TraceError
+from loadproof.bench.workload.trace_folders import is_folder_trace
+from loadproof.bench.workload.trace_formats import TraceError, is_capture
+from loadproof.bench.workload.trace_parts import parts_of
 from loadproof.bench.workload.traces import (
     MOST_PROBLEMS,
     TooManyError,
@@ -62,7 +63,8 @@ class Recorded:
     `estimated` of them have lengths reckoned from characters. `captured`: by SageMaker, which may take a `share` only.
     `read` of them there were; so many times were they `halved`, which `share` knows.
     `prefixes`: how often a system prompt was seen, and the tokens of all of these, by its keyed hash. `models`: how
-    many requests each had, where a log names it.
+    many requests each had, where a log names it. `pauses_s` lie before later turns, since the answer's end where
+    `ends_told`, else since its request.
     """
 
     began_s: float = 0.0
@@ -81,6 +83,8 @@ class Recorded:
     estimated: int = 0
     failed: int = 0
     notes: list[str] = field(default_factory=list)
+    pauses_s: array[float] = field(default_factory=lambda: array("d"))
+    ends_told: bool = False
     rows: Sequence[TraceRow] = ()
     """of a trace that tells the blocks of its prompts, or names their conversations"""
 
@@ -103,6 +107,8 @@ class Recorded:
         self.output_tokens.append(request.output_tokens)
         self.new_tokens.append(request.new_tokens)
         self.turns.append(min(request.turn, _MOST_TURNS))
+        if request.pause_s is not None:
+            self.pauses_s.append(request.pause_s)
         if len(self) >= MOST_HELD:
             self._halve()
 
@@ -114,6 +120,7 @@ class Recorded:
         for name in COLUMNS:
             column = getattr(self, name)
             setattr(self, name, array(column.typecode, np.asarray(column)[kept].tobytes()))
+        self.pauses_s = self.pauses_s[::2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +239,7 @@ def read_recorded(
     none of which is quoted, CouldNotRunError for what S3 refuses.
     """
     problems, bodies = list[str](), 0
-    if len(sources) == 1 and is_trace_folder(Path(sources[0])):
+    if len(sources) == 1 and _is_trace(Path(sources[0])):
         files = [File(sources[0], Path(sources[0]))]
     else:
         files = [file for source in sources for file in files_of(source)]
@@ -251,7 +258,7 @@ def read_recorded(
                 _refuse_access_log(file, number, line)
                 problems.append(
                     f"{file.name}:{number}: no data capture or invocation log, and a trace is learned from alone: put "
-                    "the files of one together (without CSV's later headers), and name that"
+                    "its parts into a folder of their own, and name that"
                 )
             else:
                 _read_trace(file, found, tell)
@@ -278,9 +285,15 @@ def _tell(tell: Callable[[Progress], None], found: Recorded, before: int, total:
     tell(Progress(found.read, before + read, total))
 
 
+def _is_trace(folder: Path) -> bool:
+    """Whether a folder is one trace, in parts or not, as its first file tells."""
+    first = next(iter(parts_of(folder)), None) if folder.is_dir() else None
+    return first is not None and (is_folder_trace(folder) or _holds_captures(File(str(first), first)) is False)
+
+
 def _holds_captures(file: File) -> bool | None:
     """By its first line that is JSON, one cut off being told by its place later; None where no line is."""
-    if not file.name.endswith(CAPTURES):
+    if not file.name.endswith(CAPTURES) or file.name.endswith(".csv.gz"):
         return False
     for number, line in lines_of(file):
         with suppress(orjson.JSONDecodeError):
@@ -339,8 +352,9 @@ def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -
         raise
     except TraceError as error:
         places = [place for place in error.places if place != file.name]
+        no_row = "neither a data capture, an invocation log nor a row of a trace"
         raise InputError(
-            "\n".join(f"{place}: neither a data capture, an invocation log nor a row of a trace" for place in places)
+            "\n".join(f"{place}: {error.unquoted.get(place, no_row)}" for place in places)
             or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
         ) from None
     _add(trace, found)
@@ -349,7 +363,7 @@ def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -
 
 def _read_long(file: File, path: Path, found: Recorded, tell: Callable[[Progress], None]) -> None:
     """One of more requests than are held at once, row by row: blocks tell turns, and the twin does not play it."""
-    if path.is_dir():
+    if is_folder_trace(path):
         raise InputError(f"{file.name}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
     conversations = Conversations()
 
@@ -380,8 +394,18 @@ def _add(trace: Trace, found: Recorded) -> None:
 
 
 def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found: Recorded) -> None:
-    _, turn, new_tokens = conversations.turn_of(row)
-    found.add(Request(row.due_s + began_s, row.input_tokens, row.output_tokens, turn=turn, new_tokens=new_tokens))
+    turn = conversations.turn_of(row)
+    found.ends_told = found.ends_told or row.took_s is not None
+    found.add(
+        Request(
+            row.due_s + began_s,
+            row.input_tokens,
+            row.output_tokens,
+            turn=turn.turn,
+            new_tokens=turn.new_tokens,
+            pause_s=turn.pause_s,
+        )
+    )
 
 
 def _by_time(found: Recorded) -> Recorded:

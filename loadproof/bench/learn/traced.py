@@ -39,12 +39,22 @@ def traced_of(file: Path) -> Traced:
     return Traced(trace.rows, learned, why, _figures(trace, recorded, learned))
 
 
+def own_trace(file: Path, profile: Profile) -> Traced | None:
+    """Of the trace that a profile's arrivals name; None where they name none, or it is not there. Raises TraceError."""
+    name = profile.workload.arrivals.trace
+    if name is None or not (file.parent / name).exists():
+        return None
+    return traced_of(file.parent / name)
+
+
 def planned_as(profile: Profile, learned: Learned) -> Profile:
     """The profile with the workload that `loadproof learn` would write for its trace."""
     workload, bursts = profile.workload, learned.burstiness is not None
     arrivals = {"process": "gamma" if bursts else "poisson", "requests_per_s": learned.requests_per_s, "trace": None}
+    think_time = {"think_time_s": learned.think_time_s, "think_time_stddev_s": learned.think_time_stddev_s}
     changed = workload.model_copy(
         update={
+            **(think_time if learned.think_time_s is not None else {}),
             "name": None,
             "input_tokens": _tokens(learned.input_tokens),
             "output_tokens": _tokens(learned.output_tokens),

@@ -125,11 +125,13 @@ class Agent:
 
     def _fetch(self) -> None:
         """The files that the plan names: traces, datasets, a tokenizer."""
-        for key in self._store.keys(FILES):
-            body = self._store.get(key)
-            path = self._folder / FILES / PurePosixPath(key).name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(body or b"")
+        last = FILES
+        while page := self._store.keys(FILES, last):
+            for key in page:
+                path = self._folder / FILES / PurePosixPath(key).relative_to(FILES)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self._store.get(key) or b"")
+            last = page[-1]
 
 
 def _part(count: int, hosts: Hosts) -> int:

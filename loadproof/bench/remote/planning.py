@@ -10,6 +10,7 @@ from loadproof.bench.plan import RunPlan, new_plan
 from loadproof.bench.remote.agent import FILES
 from loadproof.bench.s3_store import Store
 from loadproof.bench.spec import BenchmarkSpec
+from loadproof.bench.workload.trace_parts import parts_of
 from loadproof.errors import InputError
 
 
@@ -26,12 +27,13 @@ def _with_files(plan: RunPlan, store: Store) -> RunPlan:
         if path is None:
             return None
         if path not in names:
-            try:
-                body = Path(path).read_bytes()
-            except OSError as error:
-                raise InputError(f"{path}: cannot be read ({error.strerror})") from None
             names[path] = f"{FILES}{len(names)}-{Path(path).name}"
-            store.put(names[path], body)
+            for one in parts_of(Path(path)):
+                inside = "" if one == Path(path) else f"/{one.name}"  # of a folder, as a trace may be
+                try:
+                    store.put(f"{names[path]}{inside}", one.read_bytes())
+                except OSError as error:
+                    raise InputError(f"{one}: cannot be read ({error.strerror})") from None
         return names[path]
 
     spec = plan.spec

@@ -21,11 +21,17 @@ _Held = TypeVar("_Held")
 
 
 class Turn(NamedTuple):
-    """`turn` counts from 1, 0 where nothing tells; `new_tokens` of the prompt came since the answer before."""
+    """`turn` counts from 1, 0 where nothing tells; `new_tokens` of the prompt came since the answer before.
+
+    `pause_s` is from that answer's end on, or from its request's start where nothing tells the end; None of a first
+    turn. `ended_s`: when its own answer ended, or it began.
+    """
 
     conversation: int
     turn: int
     new_tokens: int
+    ended_s: float
+    pause_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -41,7 +47,7 @@ class Conversations:
             return self._in_session(row, row.session)
         if row.blocks:
             return self._by_ends(row)
-        return Turn(0, 0, row.input_tokens)
+        return Turn(0, 0, row.input_tokens, row.due_s)
 
     def _in_session(self, row: TraceRow, session: int) -> Turn:
         latest = self._latest[session] = self._latest.pop(session, [])  # the last one now
@@ -76,7 +82,7 @@ class Conversations:
 
     def _first(self, row: TraceRow) -> Turn:
         self._count += 1
-        return Turn(self._count, 1, row.input_tokens)
+        return Turn(self._count, 1, row.input_tokens, _ended_s(row))
 
 
 def _forget_oldest(held: dict[int, _Held]) -> None:
@@ -85,7 +91,12 @@ def _forget_oldest(held: dict[int, _Held]) -> None:
 
 
 def _next(row: TraceRow, before: Turn, input_tokens: int, output_tokens: int) -> Turn:
-    return Turn(before.conversation, before.turn + 1, max(1, row.input_tokens - input_tokens - output_tokens))
+    new_tokens = max(1, row.input_tokens - input_tokens - output_tokens)
+    return Turn(before.conversation, before.turn + 1, new_tokens, _ended_s(row), max(0.0, row.due_s - before.ended_s))
+
+
+def _ended_s(row: TraceRow) -> float:
+    return row.due_s + (row.took_s or 0.0)
 
 
 def _continues(row: TraceRow, before: TraceRow) -> bool:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from loadproof.bench.spec import BenchmarkSpec
-from loadproof.bench.workload.trace_folders import SERVEGEN
+from loadproof.bench.workload.trace_parts import parts_of
 from loadproof.errors import InputError
-
-_OF_A_FOLDER: Final = ("*.json", SERVEGEN)  # what trace_folders and a tokenizer's folder are read from
 
 
 def digests_of(spec: BenchmarkSpec) -> dict[str, str]:
@@ -40,7 +37,7 @@ def digest_of(path: Path) -> str | None:
         if path.is_file():
             with path.open("rb") as reading:
                 return hashlib.file_digest(reading, "sha256").hexdigest()
-        files = sorted(one for pattern in _OF_A_FOLDER for one in path.glob(pattern) if one.is_file())
+        files = sorted(parts_of(path)) if path.is_dir() else []
     except OSError:
         return None
     within = [(one.name, digest_of(one)) for one in files]

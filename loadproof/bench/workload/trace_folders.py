@@ -10,22 +10,21 @@ gaps, Gamma or Weibull with shape and scale), `chunk-N-dataset.json` the shares 
 from __future__ import annotations
 
 import ast
-import gzip
 import heapq
 import math
 from bisect import bisect_right
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import BinaryIO, Final, cast
+from typing import Final
 
 import orjson
 
 from loadproof.bench.workload.lines import MOST_LINE_BYTES, lines_of
 from loadproof.bench.workload.trace_formats import TraceError
+from loadproof.bench.workload.trace_parts import UNREADABLE, opened, parts_of, plain_suffix, unreadable
 
 _MOST_PROBLEMS: Final = 20
 _IDS_APART: Final = 1 << 40  # of two conversations
@@ -44,52 +43,37 @@ class Recorded:
     blocks: tuple[int, ...] = ()
     session: int | None = None
     block_tokens: int = 0
-
-
-def opened(path: Path) -> BinaryIO:
-    """Its bytes as they were before they were gzipped, if they were."""
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    took_s: float | None = None
 
 
 def is_folder_trace(path: Path) -> bool:
-    """A folder, or a file that is one conversation, or has one a line."""
-    if path.is_dir() or path.suffix not in (".json", ".jsonl"):
-        return path.is_dir()
-    try:
-        with path.open("rb") as file:
-            first = orjson.loads(file.readline(MOST_LINE_BYTES))
-    except (OSError, orjson.JSONDecodeError):
-        return path.suffix == ".json"  # over several lines, if it is JSON
-    return isinstance(first, dict) and isinstance(first.get("requests"), list)
-
-
-def is_trace_folder(path: Path) -> bool:
-    """A folder that is one trace: of ServeGen's clients, or of agents' conversations, as its first file tells."""
-    if not path.is_dir():
-        return False
-    if any(path.glob(SERVEGEN)):
+    """Agents' conversations or ServeGen's clients: a folder of them, as its first file tells, or a file that is one
+    conversation, or has one a line."""
+    if path.is_dir() and any(path.glob(SERVEGEN)):
         return True
-    first = next((one for one in sorted(path.glob("*.json")) if one.is_file()), None)
-    if first is None:
+    first = next(iter(parts_of(path)), None)
+    if first is None or plain_suffix(first) not in (".json", ".jsonl"):
         return False
-    with first.open("rb") as opened:
-        begin = opened.read(_BEGIN_BYTES)
-    if b'"requests"' not in begin and b'"block_size"' not in begin:
-        return False  # of any size: it is not read to find out
-    with suppress(TraceError):
-        return isinstance(_json(first).get("requests"), list)
-    return False
+    try:
+        with opened(first) as file:
+            begin = file.read(_BEGIN_BYTES)
+            if b'"requests"' not in begin and b'"block_size"' not in begin:
+                return False  # of any size: it is not read to find out
+            line, end, _ = begin.partition(b"\n")
+            read = orjson.loads(line if end else line + file.readline(MOST_LINE_BYTES))
+    except orjson.JSONDecodeError:
+        return plain_suffix(first) == ".json"  # over several lines, if it is JSON
+    except UNREADABLE:
+        return False  # told by who reads it
+    return isinstance(read, dict) and isinstance(read.get("requests"), list)
 
 
 def folder_rows(path: Path, most: int) -> list[Recorded]:
     """By time, one more than `most` at most. Raises TraceError with every problem (up to 20)."""
     if path.is_dir() and any(path.glob(SERVEGEN)):
         return _drawn_from_clients(path, most)
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    if not files:
-        raise TraceError((str(path), f"expected JSON files of agents' conversations, or ServeGen's {SERVEGEN}"))
     problems, rows = list[tuple[str, str]](), list[Recorded]()
-    for number, (place, read) in enumerate(_conversations(files)):
+    for number, (place, read) in enumerate(_conversations(parts_of(path))):
         if isinstance(read, TraceError):
             problems += read.problems
         else:
@@ -108,18 +92,21 @@ def folder_rows(path: Path, most: int) -> list[Recorded]:
 def _conversations(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, object] | TraceError]]:
     """(place, conversation) of files that hold one each, or one a line; what is wrong with one in its place."""
     for file in files:
-        if file.suffix == ".json":
+        if plain_suffix(file) == ".json":
             try:
                 yield str(file), _json(file)
             except TraceError as error:
                 yield str(file), error
             continue
-        with file.open("rb") as binary:
-            for number, line in lines_of(str(file), binary):
-                try:
-                    yield f"{file}:{number}", _object(line, f"{file}:{number}")
-                except TraceError as error:
-                    yield f"{file}:{number}", error
+        try:
+            with opened(file) as binary:
+                for number, line in lines_of(str(file), binary):
+                    try:
+                        yield f"{file}:{number}", _object(line, f"{file}:{number}")
+                    except TraceError as error:
+                        yield f"{file}:{number}", error
+        except UNREADABLE as error:
+            yield str(file), unreadable(file, error)
 
 
 def _conversation(
@@ -164,7 +151,9 @@ def _request(row: object, first_id: int, session: int, block_tokens: int) -> Rec
     if not isinstance(ids, list) or not all(isinstance(one, int) for one in ids):
         raise ValueError(f"hash_ids {str(ids)[:40]!r}: expected a list of whole numbers")
     blocks = tuple(first_id + one for one in ids)
-    return Recorded(float(at_s), row["in"], row["out"], blocks, session, block_tokens)
+    told = row.get("api_time")
+    took_s = float(told) if isinstance(told, int | float) and 0 <= told < math.inf else None
+    return Recorded(float(at_s), row["in"], row["out"], blocks, session, block_tokens, took_s)
 
 
 # -------------------------------------------------------------------------------------------------------- ServeGen
@@ -266,9 +255,10 @@ def _shares(file: Path, begin: str, sides: object, name: str) -> list[tuple[int,
 
 def _json(file: Path) -> Mapping[str, object]:
     try:
-        read = file.read_bytes()
-    except OSError as error:
-        raise TraceError((str(file), f"cannot be read ({error.strerror})")) from None
+        with opened(file) as binary:
+            read = binary.read()
+    except UNREADABLE as error:
+        raise unreadable(file, error) from None
     return _object(read, str(file))
 
 

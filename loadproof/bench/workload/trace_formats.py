@@ -22,13 +22,31 @@ BLOCK_TOKENS: Final = 512  # of Mooncake's hash_ids
 
 
 class TraceError(InputError):
-    """What is wrong with recorded traffic. What was found may quote it; `places` never do."""
+    """What is wrong with recorded traffic. What was found may quote it; `places` and `unquoted` never do."""
 
-    def __init__(self, *problems: tuple[str, str]) -> None:
-        """Each a place, and what was found there and what is allowed."""
+    def __init__(self, *problems: tuple[str, str], unquoted: Mapping[str, str] | None = None) -> None:
+        """Each a place, and what was found there and what is allowed; `unquoted`: of places, what is allowed."""
         super().__init__("\n".join(f"{place}: {what}" for place, what in problems))
         self.problems = problems
         self.places = tuple(dict.fromkeys(place for place, _ in problems))
+        self.unquoted = unquoted or {}
+
+
+class BadRowError(ValueError):
+    """What is wrong with a row, and the same `unquoted`: without what the row holds."""
+
+    def __init__(self, said: str, unquoted: str) -> None:
+        super().__init__(said)
+        self.unquoted = unquoted
+
+
+def bad_field(name: str, found: object, expected: str) -> BadRowError:
+    return BadRowError(f"{name} {found!r}: expected {expected}", f"{name}: expected {expected}")
+
+
+def is_capture(line: object) -> bool:
+    """Whether a line of JSON is SageMaker's data capture or Bedrock's invocation log."""
+    return isinstance(line, dict) and ("captureData" in line or line.get("schemaType") == "ModelInvocationLog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +56,8 @@ class TraceFormat:
     `seconds` reads the time, and raises ValueError for what is none: `allowed` says what one looks like. With `failed`
     a row without tokens is a request that failed, and is left out. `dated`: times are the epoch's. `conversation`
     may name a row's own, and `parent` the one that this goes on from. `marked` is the field that tells the format from
-    another with the same fields. With `as_they_end` rows are written when requests end: they are sorted.
+    another with the same fields. With `as_they_end` rows are written when requests end: they are sorted. `ended`, a
+    time, or `took`, seconds, may tell when the whole answer was there.
     """
 
     name: str
@@ -53,6 +72,8 @@ class TraceFormat:
     failed: bool = False
     dated: bool = False
     as_they_end: bool = False
+    ended: str | None = None
+    took: str | None = None
 
 
 def _seconds(found: object) -> float:
@@ -83,6 +104,7 @@ SPANS: Final = TraceFormat(
     failed=True,
     dated=True,
     as_they_end=True,
+    ended="end_time",
 )
 # Of prompt and answer: the convention's today, what it was until version 1.26, OpenLLMetry's, OpenInference's.
 _SPAN_TOKENS: Final = tuple(
@@ -127,6 +149,7 @@ FORMATS: Final = (
         "seconds",
         conversation="Session ID",
         failed=True,
+        took="Elapsed time",
     ),
     SPANS,
     TraceFormat(
@@ -138,6 +161,7 @@ FORMATS: Final = (
         failed=True,
         dated=True,
         as_they_end=True,
+        ended="endTime",
     ),
 )
 
@@ -167,12 +191,11 @@ def _span(span: Row, attributes: Row) -> Iterator[Row]:
     counted = [next((attributes[name] for name in names if name in attributes), None) for names in _SPAN_TOKENS]
     if counted == [None, None] or attributes.get("gen_ai.operation.name") in _NO_ANSWER:
         return
-    start = span.get("startTimeUnixNano", span.get("start_time"))
-    if isinstance(start, str) and start.isdecimal():
-        start = int(start)
+    start, end = (span.get(f"{side}TimeUnixNano", span.get(f"{side}_time")) for side in ("start", "end"))
+    start, end = (int(time) if isinstance(time, str) and time.isdecimal() else time for time in (start, end))
     tokens = dict(zip(SPANS.fields[1:], (0 if one is None else one for one in counted), strict=True))
     session = next((attributes[name] for name in _SESSIONS if attributes.get(name)), None)
-    yield {"start_time": start, _CONVERSATION: session, **tokens}
+    yield {"start_time": start, "end_time": end, _CONVERSATION: session, **tokens}
 
 
 def _listed(row: Row, name: str) -> list[Row]:

@@ -14,25 +14,31 @@ import orjson
 
 from loadproof.bench.workload.access_logs import UncountedError, access_log_of_fields, access_log_of_line
 from loadproof.bench.workload.lines import lines_of
-from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace, opened
+from loadproof.bench.workload.trace_folders import folder_rows, is_folder_trace
 from loadproof.bench.workload.trace_formats import (
     BLOCK_TOKENS,
     FORMATS,
     OWN,
+    BadRowError,
     Row,
     TraceError,
     TraceFormat,
+    bad_field,
     format_of,
+    is_capture,
     spans_of,
 )
+from loadproof.bench.workload.trace_parts import SUFFIXES, UNREADABLE, opened, parts_of, plain_suffix, unreadable
 from loadproof.loads import MOST_REQUESTS
 
 MOST_TOKENS: Final = 10_000_000
 MOST_PROBLEMS: Final = 20
 _NO_PARENT: Final = -1
 _BEYOND: Final = "beyond the columns"
+_OF_A_LIST: Final = "one object a line; `jq -c '.[]' FILE` makes them of a list"
 _EPOCH_FROM_S: Final = 1e9  # of our own traces: from 2001 on seconds are the epoch's, below they count from anywhere
-_KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FORMATS)
+_OTHERS: Final = ", ".join(one.name for one in FORMATS if one is not OWN)
+_KNOWN: Final = f"{', '.join(OWN.fields)}, or those of {_OTHERS} (docs/twin.md)"
 
 
 class TooManyError(TraceError):
@@ -42,7 +48,7 @@ class TooManyError(TraceError):
 @dataclass(frozen=True, slots=True)
 class TraceRow:
     """One recorded request; `due_s` counts from the first one. `blocks` are the ids of its prompt's blocks, if told, of
-    `block_tokens` each; `session`: its conversation, if told."""
+    `block_tokens` each; `session`: its conversation, and `took_s`: until its whole answer was there, if told."""
 
     due_s: float
     input_tokens: int
@@ -50,6 +56,7 @@ class TraceRow:
     blocks: tuple[int, ...] = ()
     session: int | None = None
     block_tokens: int = BLOCK_TOKENS
+    took_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,7 @@ def trace_of(path: Path, speed: float = 1.0, until_s: float = math.inf) -> Trace
                 row.blocks,
                 row.session,
                 row.block_tokens or BLOCK_TOKENS,
+                row.took_s,
             )
             for row in rows
         )
@@ -100,8 +108,8 @@ def trace_of(path: Path, speed: float = 1.0, until_s: float = math.inf) -> Trace
         shared = sum(1 for row in within if row.blocks)
         return Trace(within, "agents'" if agents else "ServeGen's", shared=shared)
     read, held = _Reading(path, speed), list[TraceRow]()
-    for number, row in _rows(path):
-        found = read.row_of(number, row)
+    for place, row in _rows(path):
+        found = read.row_of(place, row)
         if len(read.problems) >= MOST_PROBLEMS or len(held) > MOST_REQUESTS:
             break
         if found is not None and found.due_s >= until_s and not read.sorted_later:
@@ -115,13 +123,13 @@ def trace_of(path: Path, speed: float = 1.0, until_s: float = math.inf) -> Trace
 
 
 def each_row(path: Path, take: Callable[[TraceRow], None]) -> Trace:
-    """Every row of a file by `take`, however many, as they stand in it; what is returned holds none of them.
+    """Every row of a table by `take`, however many, as they stand in it; what is returned holds none of them.
 
     Raises TraceError with every bad row (up to 20).
     """
     read = _Reading(path, 1.0)
-    for number, row in _rows(path):
-        found = read.row_of(number, row)
+    for place, row in _rows(path):
+        found = read.row_of(place, row)
         if len(read.problems) >= MOST_PROBLEMS:
             break
         if found is not None:
@@ -163,6 +171,7 @@ class _Reading:
     path: Path
     speed: float
     problems: list[tuple[str, str]] = field(default_factory=list)
+    unquoted: dict[str, str] = field(default_factory=dict)
     left_out: int = 0
     named: int = 0
     shared: int = 0
@@ -176,19 +185,23 @@ class _Reading:
     def sorted_later(self) -> bool:
         return self._format is not None and self._format.as_they_end
 
-    def row_of(self, number: int, row: Row) -> TraceRow | None:
+    def row_of(self, place: str, row: Row) -> TraceRow | None:
         """None for a request that failed, and for one that is noted among the problems."""
-        place = f"{self.path}:{number}"
         self._format = self._format or format_of(list(row))
         if self._format is None:
             if whose := access_log_of_fields(row):
                 raise UncountedError(place, whose)
+            if is_capture(row):
+                raise TraceError(
+                    (place, "a data capture or invocation log; `loadproof learn` reads it, and no other verb")
+                )
             named = ", ".join(list(row)[:8])
-            raise TraceError((place, f"fields of no known trace: {named}; expected {_KNOWN}"))
+            raise _of_no_trace(place, f"fields of no known trace: {named}")
         time, prompt, answer = self._format.fields
         try:
             if beyond := row.get(_BEYOND):
-                raise ValueError(f"more values than columns: {beyond}; quote what has a comma")
+                why = "more values than columns"
+                raise BadRowError(f"{why}: {beyond}; quote what has a comma", f"{why}; quote what has a comma")
             stamp_s = _time(row, time, self._format)
             if self._format.failed and _failed(row, prompt, answer):
                 self.left_out += 1
@@ -197,16 +210,22 @@ class _Reading:
             blocks = _blocks(row, self._format, counts[0])
             session = self._session(row, self._format)
             self.shared += bool(blocks)
-        except ValueError as error:
-            self.problems.append((place, str(error)))
+        except BadRowError as error:
+            self._note(place, error)
             return None
         if stamp_s < self._before_s and not self._format.as_they_end:
-            self.problems.append((place, f"{time} {row[time]} after {self._before}; sort the rows by time"))
+            how = "sort the rows by time" + (", and the parts by their names" if self.path.is_dir() else "")
+            why = f"{time} {row[time]} after {self._before}; {how}"
+            self._note(place, BadRowError(why, f"{time}: before that of the row before; {how}"))
         self._first_s = stamp_s if self._first_s is None else self._first_s
-        if stamp_s >= self._before_s:
-            self._before_s, self._before = stamp_s, row[time]
+        self._before_s, self._before = stamp_s, row[time]
         due_s = (stamp_s - self._first_s) / self.speed
-        return TraceRow(due_s, counts[0], counts[1], blocks, session, self._format.block_tokens)
+        took_s = _took_s(row, self._format, stamp_s)
+        return TraceRow(due_s, counts[0], counts[1], blocks, session, self._format.block_tokens, took_s)
+
+    def _note(self, place: str, error: BadRowError) -> None:
+        self.problems.append((place, str(error)))
+        self.unquoted.setdefault(place, error.unquoted)
 
     def _session(self, row: Row, format: TraceFormat) -> int | None:
         """Of the conversation that a row names, by a hash: names may be long, and are not needed."""
@@ -242,44 +261,66 @@ class _Reading:
         if self._first_s is None and not self.problems:
             self.problems.append((str(self.path), f"no rows; expected {', '.join(OWN.fields)}"))
         if self.problems or self._first_s is None:
-            raise TraceError(*self.problems)
+            raise TraceError(*self.problems, unquoted=self.unquoted)
         return self._first_s
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """(line number, row) of either kind of file, gzipped or not; JSON Lines by its name, anything else is CSV."""
-    try:
-        with opened(path) as binary:
-            if Path(path.name.removesuffix(".gz")).suffix in (".jsonl", ".ndjson", ".json"):
-                yield from _json_rows(path, binary)
-                return
-            texts = (line.decode() for _, line in lines_of(str(path), binary))
-            reader = csv.DictReader(texts, restkey=_BEYOND, skipinitialspace=True)
-            if format_of(reader.fieldnames or ()) is None:
-                names = reader.fieldnames or ()
-                if whose := access_log_of_line(",".join(names)) or access_log_of_fields(names):
-                    raise UncountedError(f"{path}:1", whose)
-                found = ", ".join(names) or "nothing"
-                raise TraceError((f"{path}:1", f"columns of no known trace: {found}; expected {_KNOWN}"))
-            for row in reader:
-                yield reader.line_num, row
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise TraceError(
-            (str(path), f"cannot be read as a trace ({why}); give a CSV or JSON Lines file, gzipped or not")
-        ) from None
+def _rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """(place, row) of either kind of file, gzipped or not, or of all in a folder, one after another."""
+    parts = parts_of(path)
+    if not parts:
+        raise TraceError((str(path), _no_parts(path)))
+    for part in parts:
+        try:
+            with opened(part) as binary:
+                read = _csv_rows if plain_suffix(part) not in (".jsonl", ".ndjson", ".json") else _json_rows
+                for number, row in read(part, binary):
+                    yield f"{part}:{number}", row
+        except (*UNREADABLE, UnicodeDecodeError, csv.Error) as error:
+            raise unreadable(part, error) from None
+
+
+def _of_no_trace(place: str, said: str) -> TraceError:
+    return TraceError(
+        (place, f"{said}; expected {_KNOWN}"), unquoted={place: f"{said.partition(':')[0]}; expected {_KNOWN}"}
+    )
+
+
+def _no_parts(folder: Path) -> str:
+    below = ", ".join([one.name for one in sorted(folder.glob("*")) if one.is_dir()][:5])
+    return (
+        f"no trace in this folder: expected parts of one that end in {', '.join(SUFFIXES)}, gzipped or not, agents' "
+        f"conversations or ServeGen's clients{f'; perhaps in {below}' if below else ''}"
+    )
+
+
+def _csv_rows(path: Path, binary: BinaryIO) -> Iterator[tuple[int, Row]]:
+    texts = (line.decode() for _, line in lines_of(str(path), binary))
+    reader = csv.DictReader(texts, restkey=_BEYOND, skipinitialspace=True)
+    if format_of(reader.fieldnames or ()) is None:
+        names = reader.fieldnames or ()
+        if whose := access_log_of_line(",".join(names)) or access_log_of_fields(names):
+            raise UncountedError(f"{path}:1", whose)
+        found = ", ".join(names) or "nothing"
+        raise _of_no_trace(f"{path}:1", f"columns of no known trace: {found}")
+    for row in reader:
+        yield reader.line_num, row
 
 
 def _json_rows(path: Path, binary: BinaryIO) -> Iterator[tuple[int, Row]]:
     for number, line in lines_of(str(path), binary):
         if not line.strip():
             continue
+        place = f"{path}:{number}"
         try:
             row = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise TraceError((f"{path}:{number}", f"not JSON ({error}); one object a line")) from None
+            how = {b"[": _OF_A_LIST, b"{": "one object a line; `jq -c . FILE` makes them"}.get(line.strip())
+            how = how or "one object a line"
+            raise TraceError((place, f"not JSON ({error}); {how}"), unquoted={place: f"not JSON; {how}"}) from None
         if not isinstance(row, dict):
-            raise TraceError((f"{path}:{number}", f"expected an object with {', '.join(OWN.fields)}"))
+            how = _OF_A_LIST if isinstance(row, list) else f"expected an object with {', '.join(OWN.fields)}"
+            raise TraceError((place, how), unquoted={place: how})
         for one in spans_of(row):
             yield number, one
 
@@ -288,7 +329,19 @@ def _time(row: Row, name: str, format: TraceFormat) -> float:
     try:
         return format.seconds(row.get(name))
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} {row.get(name)!r}: expected {format.allowed}") from None
+        raise bad_field(name, row.get(name), format.allowed) from None
+
+
+def _took_s(row: Row, format: TraceFormat, began_s: float) -> float | None:
+    """Until the answer was there; None where a row does not tell it."""
+    try:
+        if format.ended is not None:
+            took_s = format.seconds(row.get(format.ended)) - began_s
+        else:
+            took_s = float(str(row.get(format.took or "")))
+    except (ValueError, OverflowError):
+        return None
+    return took_s if 0 <= took_s < math.inf else None
 
 
 def _count(row: Row, name: str) -> int:
@@ -298,7 +351,7 @@ def _count(row: Row, name: str) -> int:
     except ValueError:
         value = math.nan
     if not (1 <= value <= MOST_TOKENS and value == value // 1):
-        raise ValueError(f"{name} {found!r}: expected a whole number from 1")
+        raise bad_field(name, found, "a whole number from 1")
     return int(value)
 
 
@@ -321,11 +374,12 @@ def _blocks(row: Row, format: TraceFormat, prompt_tokens: int) -> tuple[int, ...
     if found is None:
         return ()
     if not isinstance(found, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
-        raise ValueError(f"{name} {str(found)[:40]!r}: expected a list of whole numbers")
+        raise bad_field(str(name), str(found)[:40], "a list of whole numbers")
     needed = -(-prompt_tokens // size)
     if len(found) != needed:
-        raise ValueError(
+        why = (
             f"{name}: {len(found)} ids, but {prompt_tokens:,} tokens are {needed} blocks of {size}; expected "
             "an id of each, or none of the field"
         )
+        raise BadRowError(why, why)
     return tuple(found)

@@ -14,7 +14,8 @@ from loadproof.bench.learn.closeness import closeness_of, consequences_of, twins
 from loadproof.bench.learn.drift import drift_of
 from loadproof.bench.learn.fitting import fit
 from loadproof.bench.learn.reading import Recorded, read_recorded
-from loadproof.cli.learn.edit import learned_edit, notes_of
+from loadproof.bench.learn.traced import own_trace, planned_as
+from loadproof.cli.learn.edit import RefusedError, learned_edit, notes_of
 from loadproof.cli.learn.text import Said, document, lines
 from loadproof.cli.options import TextOrJson
 from loadproof.cli.printing import print_parts, tables_on
@@ -59,6 +60,7 @@ def learn(
         raise InputError("--against names the profile already; leave --profile out")
     file = profile or against
     loaded = None if file is None else load_profile(file)
+    proven = None if file is None or loaded is None else _proven(file, loaded)
     if not sources:
         sources = [_captured(file, loaded, day)]
     with Terminal(stderr=True).status("reading recorded traffic") as status:
@@ -66,13 +68,13 @@ def learn(
         recorded.share *= _share(recorded, loaded)
         week = week_in(loaded.workload.arrivals, recorded) if loaded is not None else ()
         said = Said(recorded, fit(recorded, seed, week))
-        if against is not None and loaded is not None:
+        if against is not None and loaded is not None and proven is not None:
             said.against = {"name": loaded.name, "sha256": profile_hash(loaded)}
-            said.drifts, notes = drift_of(loaded, recorded, seed)
+            said.drifts, notes = drift_of(proven, recorded, seed, steady=proven is loaded)
             said.notes += notes
-        if file is not None and loaded is not None and (against is None or said.moved):
+        if file is not None and proven is not None and (against is None or said.moved):
             status.update(f"simulating {len(recorded):,} requests, recorded and learned")
-            _change(said, file, loaded, seed)
+            _change(said, file, proven, seed)
     if format == "json":
         print(json.dumps(document(said), indent=2, allow_nan=False))
     else:
@@ -84,14 +86,32 @@ def learn(
     return ExitCode.MISSED if said.moved else ExitCode.OK
 
 
-def _change(said: Said, file: Path, loaded: Profile, seed: int) -> None:
-    """The profile as it would become, and what the twin makes of both."""
-    edit, changed = learned_edit(file, said.learned)
-    said.diff = edit.diff
-    said.notes += notes_of(file, said.learned)
-    twins = twins_of(loaded, changed, said.recorded, seed)
-    if twins.recorded is not None:
-        said.closeness = closeness_of(twins.recorded, twins.learned)
+def _proven(file: Path, profile: Profile) -> Profile:
+    """With lengths and turns of the trace that it was proven with, if it was: whose rate is none that is steady."""
+    traced = own_trace(file, profile)
+    if traced is None:
+        return profile
+    if traced.learned is None:
+        raise InputError(f"{file}: workload.arrivals.trace: {traced.why}")
+    return planned_as(profile, traced.learned)
+
+
+def _change(said: Said, file: Path, proven: Profile, seed: int) -> None:
+    """The profile as it would become, and what the twin makes of both. Raises RefusedError, unless the traffic moved:
+    that is told without a change, too."""
+    try:
+        edit, changed = learned_edit(file, said.learned)
+    except RefusedError as refused:
+        if not said.moved:
+            raise
+        said.notes.append(str(refused))
+        edit, changed = None, planned_as(proven, said.learned)
+    twins = twins_of(proven, changed, said.recorded, seed)
+    if edit is not None:
+        said.diff = edit.diff
+        said.notes += notes_of(file, said.learned)
+        if twins.recorded is not None:
+            said.closeness = closeness_of(twins.recorded, twins.learned)
     if said.moved:
         said.consequences = consequences_of(changed, twins.proven, twins.recorded or twins.learned[0])
 

@@ -14,8 +14,12 @@ from loadproof.profiles.yaml_edit import Path as Keys
 from loadproof.profiles.yaml_edit import Value
 
 
+class RefusedError(InputError):
+    """`loadproof check` would refuse the learned workload."""
+
+
 def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
-    """The edit, and the profile that it makes. Raises InputError where `loadproof check` would refuse it."""
+    """The edit, and the profile that it makes. Raises RefusedError where `loadproof check` would refuse it."""
     before = file.read_bytes().decode("utf-8")
     load_profile(file)  # one that is refused as it stands is told of that first
     inherited = check_file(file, yaml_edit.remove_key(before, ("workload",)).encode("utf-8")).profile
@@ -34,8 +38,8 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
     checked = check_file(file, text.encode("utf-8"))
     if checked.profile is None:
         problems = "\n".join(map(str, checked.errors))
-        raise InputError(
-            f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without --profile "
+        raise RefusedError(
+            f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without a profile "
             f"the fit alone is shown):\n{problems}"
         )
     return Edit(file, before, text), checked.profile
@@ -93,8 +97,10 @@ def _values(learned: Learned) -> dict[Keys, Value]:
     turns = learned.turns > 1
     values["workload", "turns"] = learned.turns if turns else None
     values["workload", "continues"] = learned.continues if turns and learned.continues < 1 else None
-    gone = [] if turns else ["think_time_s", "think_time_stddev_s"]
-    values |= {("workload", name): None for name in (*gone, "classes", "steps")}
+    if not turns or learned.think_time_s is not None:
+        values["workload", "think_time_s"] = learned.think_time_s
+        values["workload", "think_time_stddev_s"] = learned.think_time_stddev_s or None
+    values |= {("workload", name): None for name in ("classes", "steps")}
     if not learned.shaped:
         values |= {("workload", "arrivals", name): None for name in ("hours", "days")}
     values["workload", "shared_prefix_tokens"] = learned.shared_prefix_tokens or None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
+from statistics import median
 
 from rich.markup import escape
 from rich.table import Table
@@ -86,6 +87,9 @@ def lines(said: Said) -> Iterator[str | Table]:
     if learned.turns > 1:
         goes_on = "" if learned.continues == 1 else f" at most, each goes on in {learned.continues:.0%}"
         yield f"Turns      {learned.turns} a conversation{goes_on}"
+    if learned.think_time_s is not None:
+        spread, half = learned.think_time_stddev_s, median(recorded.pauses_s)
+        yield f"Think time mean {learned.think_time_s:g} s, stddev {spread:g}, half of them within {half:.3g} s"
     if learned.shared_prefix_tokens:
         yield f"Prefix     {learned.shared_prefix_tokens:,} tokens that most prompts begin with"
     if said.closeness:
@@ -183,7 +187,17 @@ def _notes(said: Said) -> list[str]:
         for one in said.closeness
         if not one.close
     ]
-    return [
-        *notes,
-        "think time and the shape of a day are not learned",
-    ]
+    return [*notes, *_unlearned(said)]
+
+
+def _unlearned(said: Said) -> Iterator[str]:
+    recorded = said.recorded
+    if said.learned.turns > 1 and said.learned.think_time_s is None:
+        untold = "nothing tells which requests are one conversation's"
+        if recorded.pauses_s:
+            untold = (
+                "these requests tell when they began, and not when their answers ended; half of all turns begin within "
+                f"{median(recorded.pauses_s):.3g} s of the one before, its answer included"
+            )
+        yield f"think time is not learned: {untold}"
+    yield "the shape of a day is not learned"

@@ -117,14 +117,14 @@ def _format_of(format: Format | None, output: Path | None) -> Format:
 
 def _with_its_trace(file: Path, profile: Profile) -> Profile:
     """With the lengths, turns and rate of the trace that its arrivals name, where it is there. Raises InputError."""
-    arrivals = profile.workload.arrivals
-    if arrivals.process != "trace" or arrivals.trace is None or not (file.parent / arrivals.trace).exists():
+    trace = profile.workload.arrivals.trace
+    if trace is None:
         return profile
-    from loadproof.bench.learn.traced import planned_as, traced_of  # noqa: PLC0415  most profiles name none
+    from loadproof.bench.learn.traced import own_trace, planned_as  # noqa: PLC0415  most profiles name none
 
-    with Terminal(stderr=True).status(f"reading {arrivals.trace}"):
-        traced = traced_of(file.parent / arrivals.trace)
-    return profile if traced.learned is None else planned_as(profile, traced.learned)
+    with Terminal(stderr=True).status(f"reading {trace}"):
+        traced = own_trace(file, profile)
+    return profile if traced is None or traced.learned is None else planned_as(profile, traced.learned)
 
 
 def _show_quotas(file: Path, profile: Profile, format: Format, output: Path | None) -> int:

@@ -56,7 +56,7 @@ def print_routings(found: Sequence[ProfileSimulation]) -> None:
 
 
 def _title(made: ProfileSimulation) -> str:
-    return f"{made.profile_name}, predicted: {made.traffic}, {made.minutes:g} min"
+    return f"{made.profile_name}, predicted: {made.traffic}, {made.minutes:.4g} min"
 
 
 def _lines(made: ProfileSimulation, bars: str) -> Iterator[Part]:
@@ -162,7 +162,7 @@ def _table(windows: Sequence[Window]) -> Table:
     for row in merged(windows, MOST_ROWS):
         width_s = (row.end_ms - row.start_ms) / 1000
         table.add_row(
-            f"{row.start_ms / 60_000:g}",
+            f"{row.start_ms / 60_000:.3g}",
             str(row.copies),
             f"{row.sent / width_s:.2f}",
             _figure(row.ttft.percentile_ms(50)),

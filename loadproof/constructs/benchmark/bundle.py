@@ -74,15 +74,17 @@ def _write(file: Path, document: object) -> None:
 
 
 def _copy(deployment: Deployment, field: str, name: str, home: Path) -> None:
-    """Where the profile says, seen from the profile: the path is part of its hash."""
+    """Where the profile says, seen from the profile: the path is part of its hash. A trace may be a folder of files."""
     if deployment.file is None:
         raise InputError(f"{field}: `{name}` is relative to a file, and this profile has none")
     source = deployment.file.parent / name
     root = profile_root(deployment.file).resolve()
-    if Path(name).is_absolute() or not source.resolve().is_relative_to(root):
+    files = sorted(one for one in source.glob("*") if one.is_file()) if source.is_dir() else [source]
+    if Path(name).is_absolute() or not all(one.resolve().is_relative_to(root) for one in (source, *files)):
         raise InputError(f"{field}: `{name}` lies outside {root.name}/, so the job cannot have it; keep it in there")
-    if not source.is_file():
+    if not source.exists():
         raise InputError(f"{field}: `{name}` does not exist, and the benchmark in the cloud needs it")
-    target = home / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    for one in files:
+        target = home / name / one.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(one, target)

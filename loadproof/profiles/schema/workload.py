@@ -55,7 +55,7 @@ class Arrivals(Part):
     )
     burstiness: PositiveNumber | None = None
     trace: str | None = Field(
-        default=None, description="CSV or JSONL with timestamp_s, input_tokens, output_tokens; relative to this file"
+        default=None, description="recorded traffic: a file, or a folder of its parts; relative to this file"
     )
     hours: Annotated[tuple[NotNegative, ...], Field(max_length=24)] = Field(
         default=(), description="shape of a day: 24 numbers (UTC) whose mean stands for requests_per_s"

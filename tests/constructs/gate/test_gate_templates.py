@@ -256,6 +256,24 @@ def test_the_bundle_holds_the_very_profile(file: Path, tmp_path: Path) -> None:
     assert profile_hash(again) == manifest["profile_sha256"] == profile_hash(known)
 
 
+def test_the_bundle_holds_every_part_of_a_trace(tmp_path: Path) -> None:
+    """A folder; one of whose files leads outside is refused."""
+    home = tmp_path / "deploy_profiles" / "test"
+    (home / "monday").mkdir(parents=True)
+    for part in "ab":
+        (home / "monday" / f"{part}.csv").write_text(part)
+    arrivals = {"arrivals": {"process": "trace", "trace": "monday"}}
+    made = Deployment("test", WITH_BENCHMARKS, profile(home, {"workload": arrivals}), file=home / "chat.yaml")
+    write_bundle(made, tmp_path / "bundle")
+    manifest = json.loads((tmp_path / "bundle" / "bundle.json").read_text())
+    copied = (tmp_path / "bundle" / manifest["profile"]).parent / "monday"
+    assert {one.name: one.read_text() for one in copied.iterdir()} == {"a.csv": "a", "b.csv": "b"}
+    (tmp_path / "secrets.csv").write_text("c")
+    (home / "monday" / "c.csv").symlink_to(tmp_path / "secrets.csv")
+    with pytest.raises(InputError, match="lies outside deploy_profiles/"):
+        write_bundle(made, tmp_path / "again")
+
+
 def test_the_bundle_holds_the_files_that_the_profile_names(tmp_path: Path) -> None:
     """At their places, seen from the profile; one that lies outside is refused."""
     home = tmp_path / "deploy_profiles" / "test"
