@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, TextIO
 
 from rich.box import Box
 from rich.cells import cell_len
@@ -16,6 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from loadproof.untrusted import with_escapes, without_commands
+
+_WORD: Final = re.compile(r"(?:`[^`]*`|[^ ])+")
 
 
 class Terminal(Console):
@@ -34,15 +38,25 @@ def wanted_width(console: Console) -> int | None:
 
 def folded(text: Text, width: int | None) -> Text:
     """Lines of `width` columns at most, broken between words; what goes on stands below the line's first word. A word
-    that is wider than that stays whole, so that it can be copied."""
+    that is wider than that, and a command in backticks, stays whole, so that it can be copied."""
     return text if width is None else Text("\n").join(_folded(line, width) for line in text.split(allow_blank=True))
+
+
+def for_people(text: str, stream: TextIO) -> str:
+    """Folded to the terminal that `stream` is; as it is for a pipe or a file, where machines read."""
+    return folded(Text(text), Console(file=stream).width if stream.isatty() else None).plain
+
+
+def tell(text: str) -> None:
+    """What is no result, an error or a hint, on stderr."""
+    Terminal(stderr=True, highlight=False).print(for_people(text, sys.stderr), markup=False, soft_wrap=True)
 
 
 def _folded(line: Text, width: int) -> Text:
     indent = len(line.plain) - len(line.plain.lstrip(" "))
     breaks: list[int] = []
     begun = 0
-    for word in re.finditer("[^ ]+", line.plain[indent:]):
+    for word in _WORD.finditer(line.plain[indent:]):
         start, end = word.start() + indent, word.end() + indent
         if start > max(begun, indent) and cell_len(line.plain[begun:end]) + (indent if breaks else 0) > width:
             breaks.append(start)

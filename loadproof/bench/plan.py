@@ -165,6 +165,15 @@ def read_plan(folder: Path) -> RunPlan:
         raise InputError(f"{path}: damaged ({error!r}); restore it or start a new run") from None
 
 
+def model_of(plan: RunPlan) -> str | None:
+    """The id of the model that was asked, as the profile has it; on Bedrock, without a profile, the target's."""
+    profile, target = plan.spec.profile, plan.spec.target
+    model = profile.document.get("model") if profile and profile.document else None
+    if isinstance(model, dict) and isinstance(model.get("id"), str):
+        return str(model["id"])
+    return target.endpoint if target.kind == "bedrock" else None
+
+
 ABSENT: Final = {"absent": True}  # metadata of a field whose key is left out where it is None
 
 

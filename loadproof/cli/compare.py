@@ -14,8 +14,8 @@ from rich.text import Text
 from loadproof.bench.compare.between_runs import KeptRun
 from loadproof.bench.compare.regression import Comparison, compare_runs, read_run
 from loadproof.bench.evidence.repeats import kept_with
-from loadproof.bench.report.brief import brief_of_runs
 from loadproof.bench.report.charts import marked
+from loadproof.bench.report.choice import brief_of_runs
 from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
 from loadproof.cli.options import TextOrJson
 from loadproof.cli.outputs import Tolerance
@@ -95,7 +95,7 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
 def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: Path | None) -> None:
     console = tables_on(150)
     changes = [one for one in comparisons if not isinstance(one, str)]
-    console.print(labelled(brief_of_runs([(run.name, run.summary) for run in runs], changes).rows))
+    console.print(labelled(brief_of_runs([run.candidate for run in runs], changes).rows))
     for table in tables(runs):
         head = ["", *(marked(run.name, valid) for run, valid in zip(runs, table.valid, strict=True))]
         lines = [[f"{row.title} ({row.unit})", *map(_cell, range(len(runs)), row.cells)] for row in table.rows]

@@ -148,7 +148,7 @@ def run(arguments: list[str]) -> int:
     try:
         result = app(arguments, standalone_mode=False)
     except LoadproofError as error:
-        _say(error)
+        _say(f"loadproof: {error}")
         return int(error.exit_code)
     except typer.Exit as leaving:
         return leaving.exit_code
@@ -156,21 +156,21 @@ def run(arguments: list[str]) -> int:
         # Typer carries its own Click, whose usage errors show themselves: usage line, hint, message.
         show = getattr(usage, "show", None)
         if show is None:
-            _say(usage.format_message())
+            _say(f"loadproof: {usage.format_message()}")
         else:
-            with suppress(OSError):
-                show()
+            show(shown := io.StringIO())
+            _say(shown.getvalue().removesuffix("\n"))
         return int(ExitCode.BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
     except OSError as error:  # a full disk, a folder that may not be written
-        _say(error)
+        _say(f"loadproof: {error}")
         return int(ExitCode.COULD_NOT_RUN)
     return int(result or 0)
 
 
-def _say(message: object) -> None:
-    from loadproof.terminal import Terminal  # noqa: PLC0415  Rich takes long to load, and most runs say no error
+def _say(message: str) -> None:
+    from loadproof.terminal import tell  # noqa: PLC0415  Rich takes long to load, and most runs say no error
 
     with suppress(OSError):  # where nobody can be told, the exit code still says it
-        Terminal(stderr=True, highlight=False).print(f"loadproof: {message}", markup=False, soft_wrap=True)
+        tell(message)

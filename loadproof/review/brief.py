@@ -8,7 +8,7 @@ from typing import Final
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import joined
 from loadproof.review.shapes import CostFigureDocument, Document, FindingDocument, ProfileDocument
-from loadproof.review.wording import OUTLOOK_MARKS, counted, few, usd
+from loadproof.review.wording import OUTLOOK_MARKS, counted, few, usd, usd_more
 
 
 def brief_of(document: Document) -> Brief:
@@ -40,14 +40,15 @@ def _promise(touched: Sequence[ProfileDocument]) -> str:
 
 
 def _cost(touched: Sequence[ProfileDocument]) -> str:
-    """`$5,691 at the expected load, until now $4,092`; at the fewest copies where nothing is known of the load."""
+    """`$5,691 at the expected load, until now $4,092 (+$1,599)`; at the fewest copies where no load is known."""
     for at, words in (("expected", "at the expected load"), ("minimum", "at the fewest copies")):
         rows = [row for profile in touched for row in profile["costs"] if row["at"] == at]
         sides = [(_usd_per_month(row["before"]), _usd_per_month(row["after"])) for row in rows]
         known = [(before, after) for before, after in sides if before is not None and after is not None]
         if known:
             before, after = (sum(side) for side in zip(*known, strict=True))
-            until = "as until now" if round(after - before, 2) == 0 else f"until now {usd(before)}"
+            more = round(after - before, 2)
+            until = f"until now {usd(before)} ({usd_more(more)})" if more else "as until now"
             unknown = len(sides) - len(known)
             less = f"; the price of {counted(unknown, 'profile')} is not known" if unknown else ""
             return f"{usd(after)} {words}, {until}{less}"

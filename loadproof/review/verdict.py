@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from loadproof.pages.wording import objective_title, objective_value
+from loadproof.review.cost import At
 from loadproof.review.model import SEVERITIES, Finding, ObjectiveChange, ProfileReview, Review, Severity
 from loadproof.review.rules import RULES
 from loadproof.review.shapes import State
@@ -105,12 +106,17 @@ def name_of(one: ProfileReview) -> str:
 
 
 def _cost(changed: Sequence[ProfileReview]) -> str:
-    """The sum at the fewest copies; at the most copies too, where that goes another way."""
+    """The sum at the expected load where that is known of every profile, then at the fewest copies; else the sum at the
+    fewest copies, and at the most where that goes another way."""
     fewest, unknown = _sum(changed, "minimum")
+    expected, _ = _sum(changed, "expected")
     most, _ = _sum(changed, "maximum")
     if fewest is None:
         return "cost unknown" if unknown else ""
-    if fewest:
+    if expected is not None and expected != fewest and _known(changed, "expected") == _known(changed, "minimum"):
+        change = f"{usd_more(expected)} a month" if expected else "cost unchanged"
+        said = f"{change} at the expected load, {usd_more(fewest)} at the fewest copies"
+    elif fewest:
         said = f"{usd_more(fewest)} a month at the fewest copies"
         if most is not None and most * fewest < 0:  # cheaper at rest and dearer under load, or the other way about
             said += f", {usd_more(most)} at the most"
@@ -121,11 +127,20 @@ def _cost(changed: Sequence[ProfileReview]) -> str:
     return f"{said} (price unknown for {counted(unknown, 'profile')})" if unknown else said
 
 
-def _sum(changed: Sequence[ProfileReview], at: Literal["minimum", "maximum"]) -> tuple[float | None, int]:
+def _sum(changed: Sequence[ProfileReview], at: At) -> tuple[float | None, int]:
     """USD a month more over all profiles with a known price (None without any), and how many have none."""
     deltas = [row.delta_usd_per_month for one in changed for row in one.costs if row.at == at]
     known = [delta for delta in deltas if delta is not None]
     return (round(sum(known), 2) if known else None), len(deltas) - len(known)
+
+
+def _known(changed: Sequence[ProfileReview], at: At) -> list[str]:
+    """The profiles of which that cost is known."""
+    return [
+        name_of(one)
+        for one in changed
+        if any(row.at == at and row.delta_usd_per_month is not None for row in one.costs)
+    ]
 
 
 def _objectives(changed: Sequence[ProfileReview]) -> str:

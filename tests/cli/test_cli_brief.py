@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from plan_page_samples import not_fitting, plan_of, unpriced
 
 from loadproof.advice.page.brief import brief_of as brief_of_plan
 from loadproof.bench.report.brief import brief_of as brief_of_run
-from loadproof.bench.report.brief import brief_of_runs
 from loadproof.catalog import instances
 from loadproof.cli.main import run
 from loadproof.cli.pictures import _NAMES, browser_for, write_page
@@ -83,17 +81,6 @@ def test_a_run_without_a_profile_is_not_told_to_bench_one(outcome: str) -> None:
     said = brief_of_run(a_summary(verdict=verdict, objectives=objectives, conditions=twin)).next
     assert "bench PROFILE" not in said
     assert ("the same command" in said) == (outcome != "FAIL")
-
-
-def test_the_cheapest_run_that_passes_is_taken() -> None:
-    """Of 1, 2 and 3 USD an hour the first fails: the second is next, at 1,460 USD a month."""
-    named = []
-    for name, outcome, usd_per_hour in (("a", "FAIL", 1.0), ("b", "PASS", 2.0), ("c", "PASS", 3.0)):
-        summary = a_summary(verdict={"outcome": outcome, "at_concurrency": 1})
-        named.append((name, replace(summary, conditions=replace(summary.conditions, usd_per_hour=usd_per_hour))))
-    brief = brief_of_runs(named, ())
-    assert brief.next == "take b, the cheapest that passes"
-    assert "$1,460 b" in brief.cost
 
 
 @pytest.mark.parametrize("name", ["x; rm -rf ~", "$(id)", "-c", "a b", "\u202eexe", "W" * 500, ""])

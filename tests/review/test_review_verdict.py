@@ -117,6 +117,17 @@ def test_an_unknown_price_is_said_to_be_unknown() -> None:
     assert "+$734 a month at the fewest copies (price unknown for 1 profile)" in line(unknown, added())
 
 
+def test_what_the_expected_load_costs_comes_first() -> None:
+    """(3.2 - 2) · 730 = $876 at the fewest; (12.8 - 4) · 730 = $6,424 with the copies that the workload needs."""
+    rows = (
+        CostChange("minimum", CostFigure(2.0), CostFigure(3.2)),
+        CostChange("expected", CostFigure(4.0), CostFigure(12.8)),
+    )
+    one = replace(summaries(), costs=rows, objectives=())
+    said = "+$6,424 a month at the expected load, +$876 at the fewest copies."
+    assert line(one) == f"Nothing breaks: 1 profile changed; {said}"
+
+
 def test_cheaper_at_rest_and_dearer_under_load_is_told_whole() -> None:
     """(1 - 2) · 730 = -$730 at the fewest, (9 - 8) · 730 = $730 more at the most."""
     rows = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from loadproof.bench.judge.judgement import SHORT_BELOW
 from loadproof.bench.measure.levels import MeasuredLevel
 from loadproof.bench.objectives import figure
-from loadproof.bench.plan import RunPlan
+from loadproof.bench.plan import RunPlan, model_of
 from loadproof.errors import InputError
 
 _OF_LOAD = (
@@ -50,6 +50,7 @@ def _conditions(plan: RunPlan) -> dict[str, object]:
     return {
         "endpoint": target.endpoint,
         "component": target.component,
+        "model": model_of(plan),
         "region": target.region,
         "protocol": target.protocol,
         "service tier": target.service_tier,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Summary
 from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.measure.intervals import unseen_spells
@@ -31,10 +28,10 @@ def _cost(summary: Summary) -> str:
     month = usd_per_month(summary.conditions.usd_per_hour)
     if month is None:
         return "not known: the run has no price of what answered"
-    return f"{usd(month)} for the instances that bore this load, all month{_prices(summary)}"
+    return f"{usd(month)} for the instances that bore this load, all month{prices(summary)}"
 
 
-def _prices(*summaries: Summary) -> str:
+def prices(*summaries: Summary) -> str:
     """Which prices these are, of when, each once; where they were found stands below, among the conditions."""
     found = dict.fromkeys((summary.conditions.price or "").partition("; ")[0] for summary in summaries)
     named = "; ".join(filter(None, found))
@@ -82,40 +79,6 @@ def _next(summary: Summary, folder: Path) -> str:
     if outcome == "INVALID":
         return f"measure again from a machine with nothing else to do: {again}"
     return "say what it must keep: objectives in the profile, or `--objective ttft_p95_ms=500`"
-
-
-def brief_of_runs(runs: Sequence[tuple[str, Summary]], changes: Sequence[Comparison]) -> Brief:
-    """Of several runs, by the names they go by; `changes` are what could be told from chance."""
-    priced = [(name, usd_per_month(summary.conditions.usd_per_hour)) for name, summary in runs]
-    known = "; ".join(f"{usd(month)} {name}" for name, month in priced if month is not None)
-    counts = Counter(one.outcome for one in changes)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    return Brief(
-        promise="; ".join(f"{name}: {summary.verdict.outcome}" for name, summary in runs),
-        cost=(
-            f"{known}{_prices(*(summary for _, summary in runs))}"
-            if known
-            else "not known: no run has a price of what answered"
-        ),
-        sure=f"against {runs[0][0]}, with intervals of 95 %: {told}" if told else "nothing tells these from chance",
-        next=_choice(
-            [
-                (name, month)
-                for (name, month), (_, one) in zip(priced, runs, strict=True)
-                if one.verdict.outcome == "PASS"
-            ]
-        ),
-    )
-
-
-def _choice(passing: Sequence[tuple[str, float | None]]) -> str:
-    """The cheapest of those that pass."""
-    if not passing:
-        return "none of them passes: look at what binds before choosing one"
-    priced = [(month, name) for name, month in passing if month is not None]
-    if not priced:
-        return f"choose among those that pass: {', '.join(name for name, _ in passing)}"
-    return f"take {min(priced)[1]}, the cheapest that passes"
 
 
 def verdict_sentence(summary: Summary) -> str:

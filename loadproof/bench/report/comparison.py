@@ -7,6 +7,7 @@ apart by mark and dash as well as by colour. A run of the twin is labelled *pred
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from loadproof.bench.compare.regression import Comparison
 from loadproof.bench.document import Level, Summary, read_summary
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.scaling import Deployed
+from loadproof.bench.plan import model_of, read_plan
 from loadproof.bench.report import charts, wording
-from loadproof.bench.report.brief import brief_of_runs
+from loadproof.bench.report.choice import Candidate, brief_of_runs
 from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
 from loadproof.errors import InputError
 from loadproof.pages.brief import brief_in_html
@@ -30,11 +32,16 @@ _ALWAYS_DIFFERENT = ("run", "created (UTC)")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One run on the page: the name it goes by, its summary and its look."""
+    """One run on the page: the name it goes by, its summary, its look, and which model it was, where that is known."""
 
     name: str
     summary: Summary
     look: Look
+    model: str | None
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(self.name, self.summary, self.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +90,23 @@ def read_runs(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[Shown
             summary.run_id if names.count(name) > 1 else name for name, summary in zip(names, summaries, strict=True)
         ]
     return [
-        Shown(wording.visible(name, 60) + (", predicted" if summary.on_twin else ""), summary, RUNS[index % len(RUNS)])
-        for index, (name, summary) in enumerate(zip(names, summaries, strict=True))
+        Shown(
+            wording.visible(name, 60) + (", predicted" if summary.on_twin else ""),
+            summary,
+            RUNS[index % len(RUNS)],
+            _model_in(folder, summary),
+        )
+        for index, (folder, name, summary) in enumerate(zip(folders, names, summaries, strict=True))
     ]
+
+
+def _model_in(folder: Path, summary: Summary) -> str | None:
+    """An imported run has no plan."""
+    if summary.conditions.model:
+        return wording.visible(summary.conditions.model, 120)
+    with suppress(InputError):
+        return wording.visible(model, 120) if (model := model_of(read_plan(folder))) else None
+    return None
 
 
 def comparison_page(runs: Sequence[Shown], comparisons: Sequence[Comparison | None] = ()) -> str:
@@ -101,7 +122,7 @@ def comparison_page(runs: Sequence[Shown], comparisons: Sequence[Comparison | No
             tables=tables(runs),
             facts=facts(runs),
             comparisons=changes,
-            brief=brief_in_html(brief_of_runs([(run.name, run.summary) for run in runs], changes)),
+            brief=brief_in_html(brief_of_runs([run.candidate for run in runs], changes)),
             wording=wording,
             any_twin=any(run.summary.on_twin for run in runs),
             any_invalid=any(not level.valid for run in runs for level in run.summary.levels),
@@ -131,20 +152,22 @@ def facts(runs: Sequence[Shown]) -> list[tuple[str, tuple[str, ...], bool]]:
     """(name, its value in each run, whether they differ): what ran where, and under what conditions."""
     rows: dict[str, list[str]] = {}
     for run in runs:
-        for name, value in _facts(run.summary).items():
+        for name, value in _facts(run).items():
             rows.setdefault(name, []).append(wording.NO_DATA if value in (None, "") else wording.visible(value, 400))
     return [
         (name, tuple(values), len(set(values)) > 1 and name not in _ALWAYS_DIFFERENT) for name, values in rows.items()
     ]
 
 
-def _facts(summary: Summary) -> dict[str, object]:
+def _facts(run: Shown) -> dict[str, object]:
+    summary = run.summary
     target, deployed, conditions = summary.target, summary.deployed or Deployed(), summary.conditions
     return {
         "run": summary.run_id,
         "created (UTC)": summary.created_utc,
         "endpoint": target.endpoint,
         "component": target.component,
+        "model": run.model,
         "image": deployed.image,
         "instance type": deployed.instance_type,
         "region": target.region,

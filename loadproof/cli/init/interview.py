@@ -13,8 +13,10 @@ import typer
 from loadproof import catalog
 from loadproof.cli.init.first_profile import Wanted, in_flight_of, known_model
 from loadproof.errors import InputError
+from loadproof.terminal import for_people
 
 _MODEL, _P95_MS, _TRAFFIC, _REGION = "Qwen/Qwen3-8B", 10_000, "4", "us-east-1"
+_WRONG = "Error: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ def _prompted(question: str, default: str, check: Callable[[str], object]) -> st
         try:
             check(text)
         except InputError as error:
-            raise typer.BadParameter(str(error)) from None
+            # The prompt says it after this word of its own.
+            raise typer.BadParameter(for_people(f"{_WRONG}{error}", sys.stdout).removeprefix(_WRONG)) from None
         return text
 
     answer: str = typer.prompt(question, default=default, value_proc=checked)

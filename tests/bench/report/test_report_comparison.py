@@ -183,3 +183,16 @@ def test_bad_input_exits_2(
     assert complaint in " ".join(capsys.readouterr().err.split())
     with pytest.raises(InputError):
         read_runs([one])
+
+
+def test_two_models_are_not_interchangeable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the runs say which they are, the brief and the row of what differs do."""
+    verdict = {"outcome": "PASS", "at_concurrency": 1}
+    folders = [
+        written(tmp_path / name, [level(1, 50, 20)], conditions=REAL | {"model": model}, verdict=verdict)
+        for name, model in (("a", "org/one"), ("b", "org/two"))
+    ]
+    assert loadproof(["compare", *map(str, folders)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "different models (org/one and org/two), which are not interchangeable" in said
+    assert "differs: model: org/one | org/two" in said
