@@ -17,12 +17,13 @@ from loadproof.advice.candidates import (
 )
 from loadproof.advice.changes import KeyChange, changed, net_changes
 from loadproof.advice.families import families_for
-from loadproof.advice.ranking import divided, ranked, recommend
+from loadproof.advice.ranking import Standing, beats, divided, ranked, recommend, standing
 from loadproof.advice.settings import advise
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.workload import planned_deployment
+from loadproof.capacity.outlook import Expected
+from loadproof.capacity.workload import PlannedWorkload, planned_deployment
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.schema import Environment, Profile
 from loadproof.simulation.replay import replayed_workload
@@ -73,14 +74,14 @@ def _compared(profile: Profile, goal: Goal, constraints: Constraints, environmen
     own_deployment = planned_deployment(profile)
     own = _own(profile, own_deployment)
     tally = _Tally()
-    others: list[Alternative] = []
+    choices: list[_Choice] = []
     notes = []
     if (narrow := limits_of_search(profile)) is not None:
         notes.append(f"only the profile's own configuration is shown: {narrow}")
     else:
         _, why = families_for(profile)
         notes += [why] if why else []
-        others = list(_others(profile, own_deployment, constraints, environment, tally))
+        choices = _others(profile, own_deployment, constraints, environment, tally)
     if tally.refused:
         notes.append(f"left out because `loadproof check` would refuse them: {', '.join(sorted(tally.refused))}")
     if tally.over_price:
@@ -88,7 +89,8 @@ def _compared(profile: Profile, goal: Goal, constraints: Constraints, environmen
         notes.append(f"left out: {tally.over_price:,} that cost more than {limit}, or have no known price")
     possible = own.fits == "yes" and serves(own, streaming=profile.workload.streaming)
     able = [own] if possible and constraints.allow(own.instance_type, own.usd_per_hour) else []
-    front, behind = divided([*able, *others])
+    played, beaten = _played(profile, choices)
+    front, behind = divided([*able, *played])
     own = next((row for row in (*front, *behind) if row.is_own), own)
     recommendations = recommend(front, own)
     kept = [own, *(found.alternative for found in recommendations if found.alternative is not None)]
@@ -101,7 +103,7 @@ def _compared(profile: Profile, goal: Goal, constraints: Constraints, environmen
         do_not_fit=tally.do_not_fit,
         fit_marginally=tally.fit_marginally,
         cannot_serve=tally.cannot_serve,
-        dominated=sum(not row.is_own for row in behind),
+        dominated=beaten + sum(not row.is_own for row in behind),
         notes=(*notes, *_doubtful(shown)),
     )
 
@@ -138,14 +140,34 @@ def _own(profile: Profile, deployment: PlannedDeployment) -> Alternative:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A candidate on so many machines. `first`: as the formula predicts it, or as played where it knows no sessions."""
+
+    deployment: PlannedDeployment
+    workload: PlannedWorkload
+    room: int
+    instances: int
+    changes: tuple[KeyChange, ...]
+    first: Alternative
+
+    def played(self, profile: Profile) -> Alternative:
+        if not self.workload.single:
+            return self.first
+        return assess(
+            profile, self.deployment, self.workload, room=self.room, instances=self.instances, changes=self.changes
+        )
+
+
 def _others(
     profile: Profile,
     own: PlannedDeployment,
     constraints: Constraints,
     environment: Environment | None,
     tally: _Tally,
-) -> Sequence[Alternative]:
-    found: list[Alternative] = []
+) -> list[_Choice]:
+    """All that fit, are allowed and serve the load."""
+    found: list[_Choice] = []
     instances_to_try = counts(profile)
     for candidate in candidates(profile, own, constraints.instance_types):
         fits = memory_fit(candidate.deployment).fits
@@ -161,6 +183,7 @@ def _others(
             tally.refused.add(errors[0].split(" ", 1)[0])
             continue
         workload = replayed_workload(as_profile)
+        first_look = workload.by_formula if workload.single else workload
         for instances in instances_to_try:
             price = candidate.instance.usd_per_hour
             if not constraints.allow(candidate.instance.instance_type, None if price is None else price * instances):
@@ -170,20 +193,36 @@ def _others(
             changes = (*candidate.changes, *count_changes(profile, candidate.room, instances))
             if not changes:
                 continue  # the profile's own
-            copies = copies_at(profile, candidate.room, instances)
-            alternative = assess(
-                profile,
-                replace(candidate.deployment, copies=copies),
-                workload,
-                room=candidate.room,
-                instances=instances,
-                changes=changes,
-            )
-            if serves(alternative, streaming=profile.workload.streaming):
-                found.append(alternative)
+            deployment = replace(candidate.deployment, copies=copies_at(profile, candidate.room, instances))
+            room = candidate.room
+            first = assess(profile, deployment, first_look, room=room, instances=instances, changes=changes)
+            if serves(first, streaming=profile.workload.streaming):
+                found.append(_Choice(deployment, workload, room, instances, changes, first))
             else:
                 tally.cannot_serve += 1
     return found
+
+
+def _played(profile: Profile, choices: Sequence[_Choice]) -> tuple[list[Alternative], int]:
+    """What the twin says of all that could be best for a goal, and how many it need not play.
+
+    The twin leaves throughput, cost and mean E2E as the formula has them. So what the formula puts behind a choice that
+    meets all objectives when it is played cannot be the better one for any goal.
+    """
+    best: Expected = "meets" if profile.objectives.bounds else "unknown"
+    sure: list[Standing] = []
+    played: list[Alternative] = []
+    beaten = 0
+    standings = [(standing(replace(choice.first, objectives=best)), choice) for choice in choices]
+    for place, choice in sorted(standings, key=lambda pair: pair[0]):
+        if any(beats(better, place) for better in sure):
+            beaten += 1
+            continue
+        row = choice.played(profile)
+        played.append(row)
+        if row.objectives == best:
+            sure.append(place)
+    return played, beaten
 
 
 @dataclass(frozen=True, slots=True)

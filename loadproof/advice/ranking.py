@@ -12,7 +12,7 @@ from loadproof.advice.families import preference
 from loadproof.families import FAMILIES
 
 _Preference = tuple[bool, bool, float, str]
-_Standing = tuple[tuple[float, ...], _Preference]
+Standing = tuple[tuple[float, ...], _Preference]
 _OUTLOOK = {"meets": 0, "near": 1, "unknown": 2, "misses": 3}
 # How a goal is measured, in words for reasons.
 _FIGURE: dict[Goal, str] = {
@@ -42,23 +42,29 @@ def figures(found: Alternative) -> tuple[float, ...]:
 def dominates(better: Alternative, worse: Alternative) -> bool:
     """`better` is at least as good in every figure and better in one; of equals the profile's own, then the preferred
     family, dominates."""
-    return _beats((figures(better), _preference(better)), (figures(worse), _preference(worse)))
+    return beats(standing(better), standing(worse))
+
+
+def standing(row: Alternative) -> Standing:
+    """What `beats` compares; whatever beats another one sorts before it."""
+    return figures(row), _preference(row)
 
 
 def divided(found: Sequence[Alternative]) -> tuple[list[Alternative], list[Alternative]]:
     """(those that nothing dominates, the others, marked). Quick because whoever dominates sorts before."""
-    front: list[tuple[_Standing, Alternative]] = []
+    front: list[tuple[Standing, Alternative]] = []
     behind: list[Alternative] = []
-    standings = [((figures(row), _preference(row)), row) for row in found]
-    for standing, candidate in sorted(standings, key=lambda pair: pair[0]):
-        if any(_beats(better, standing) for better, _ in front):
+    standings = [(standing(row), row) for row in found]
+    for place, candidate in sorted(standings, key=lambda pair: pair[0]):
+        if any(beats(better, place) for better, _ in front):
             behind.append(as_dominated(candidate))
         else:
-            front.append((standing, candidate))
+            front.append((place, candidate))
     return [row for _, row in front], behind
 
 
-def _beats(better: _Standing, worse: _Standing) -> bool:
+def beats(better: Standing, worse: Standing) -> bool:
+    """At least as good in every figure and better in one, or preferred among equals."""
     if any(map(gt, better[0], worse[0])):
         return False
     return better[0] != worse[0] or better[1] < worse[1]

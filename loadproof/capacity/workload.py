@@ -61,6 +61,11 @@ class PlannedWorkload:
         return len(found) > 1 or any(not one.is_chain or one.continues < 1 for one in found)
 
     @property
+    def single(self) -> bool:
+        """Whether requests come one by one, of one class: what the formula is fitted to."""
+        return self.mixture is None or self.mixture.single
+
+    @property
     def by_formula(self) -> PlannedWorkload:
         """Without being played: where many levels are climbed for their throughput."""
         return replace(self, replay=None)

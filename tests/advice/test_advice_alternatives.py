@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadproof import catalog
+from loadproof.advice import comparison
 from loadproof.advice.alternatives import GOALS, Alternative, Alternatives, Range
 from loadproof.advice.assessment import worst
 from loadproof.advice.candidates import copies_at, count_changes, counts
@@ -109,6 +110,15 @@ def test_changes_lead_to_exactly_what_was_predicted(file: Path) -> None:
             "usd_per_hour",
         ):
             assert getattr(again, name) == getattr(row, name)
+
+
+def test_what_the_twin_need_not_play_is_recommended_for_no_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every candidate played, the recommendations are the same, figures included."""
+    file = ROOT / "deploy_profiles/staging/qwen3-32b.yaml"
+    some_left_out = found_for(file)
+    monkeypatch.setattr(comparison, "beats", lambda better, worse: False)
+    all_played = find_alternatives(loaded(file))
+    assert all_played.recommendations == some_left_out.recommendations
 
 
 def test_a_row_beats_another_only_when_nothing_of_it_is_worse() -> None:
