@@ -73,17 +73,12 @@ def price_of(instance: Instance) -> str:
     """Whence an instance's price is: `ml.g5.2xlarge: on demand in us-west-2, seen 2026-07; SOURCE`; empty for none."""
     if instance.usd_per_hour is None:
         return ""
-    return f"{instance.instance_type}: on demand in {_seen(instance.price_region, instance)}; {instance.price_source}"
+    return f"{instance.instance_type}: on demand in {price_place(instance)}; {instance.price_source}"
 
 
 def price_place(instance: Instance) -> str:
-    """Where and when an instance costs that: `us-west-2, seen 2026-07`."""
-    # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
-    return _seen(instance.price_region.split(" ", 1)[0], instance)
-
-
-def _seen(region: str, instance: Instance) -> str:
-    return f"{region}, seen {instance.price_date}" if instance.price_date else region
+    """Where and when an instance costs that: `us-west-2 (= us-east-1 where both are known), seen 2026-07`."""
+    return f"{instance.price_region}, seen {instance.price_date}" if instance.price_date else instance.price_region
 
 
 def priced_elsewhere(instance: Instance, region: str) -> str:

@@ -41,7 +41,8 @@ def test_a_plan_costs_its_instances_times_730_hours() -> None:
 def test_a_price_says_when_it_was_seen_and_where_its_source_is() -> None:
     """The date of the catalog's row, and the command that shows the whole source."""
     said = brief_of_plan(plan_of("prod/llama-3-1-8b")).cost
-    assert "On-demand price of us-west-2, seen 2026-09-20 (`loadproof catalog show ml.g6e.2xlarge`)" in said
+    where = "us-west-2 (= us-east-1 where both are known)"
+    assert f"On-demand price of {where}, seen 2026-09-20 (`loadproof catalog show ml.g6e.2xlarge`)" in said
 
 
 def test_an_unknown_price_is_not_zero() -> None:

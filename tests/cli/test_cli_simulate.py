@@ -27,7 +27,7 @@ def test_text_says_what_was_served_how_long_it_waited_and_what_it_cost(capsys: p
         "Copies ",
         "1 to 2",
         "Cost ",
-        "USD on demand in us-west-2, seen 20",
+        "USD on demand in us-west-2 (= us-east-1 where both are known), seen 20",
         "Start-up",
     ):
         assert word in said
