@@ -65,6 +65,17 @@ def test_the_diff_says_exactly_what_changed_in_the_file(root: Path, capsys: pyte
     assert "changed for minimum latency; all figures behind it are predicted" in said.err
 
 
+def test_a_diff_names_the_file_from_where_git_apply_is_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the file was named by its whole path."""
+    monkeypatch.chdir(root.parent)
+    target = root / "dev" / "llama-3-1-8b.yaml"
+    assert run(["plan", str(target), "--write", "--dry-run", "--goal", "minimum-latency", *AMONG]) == 0
+    names = [line[4:] for line in capsys.readouterr().out.splitlines()[:2]]
+    assert names == ["a/deploy_profiles/dev/llama-3-1-8b.yaml", "b/deploy_profiles/dev/llama-3-1-8b.yaml"]
+
+
 def test_a_child_overrides_what_its_parent_says(root: Path) -> None:
     """Another family in a file that only extends: its container stands there in full, the parent is as it was."""
     target = root / "staging" / "llama-3-1-8b.yaml"

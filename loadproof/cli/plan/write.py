@@ -30,12 +30,14 @@ class Edit:
 
     @property
     def diff(self) -> str:
-        """Unified diff, empty where nothing changes."""
+        """Unified diff, as `git apply` takes it from here; empty where nothing changes."""
+        here, file = Path.cwd(), self.file.absolute()
+        name = (file.relative_to(here) if file.is_relative_to(here) else self.file).as_posix().lstrip("/")
         lines = difflib.unified_diff(
             self.before.splitlines(keepends=True),
             self.text.splitlines(keepends=True),
-            fromfile=f"a/{self.file.as_posix()}",
-            tofile=f"b/{self.file.as_posix()}",
+            fromfile=f"a/{name}",
+            tofile=f"b/{name}",
         )
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
