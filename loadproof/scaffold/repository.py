@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from importlib.util import find_spec
+from os.path import normpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
@@ -34,6 +36,8 @@ _WRITTEN: Final = {  # a template -> where it stands
 }
 EXTRAS: Final = "cdk,local"
 WHEELS: Final = "wheels"
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#:]+)[^)]*\)")
+_PAGE: Final = re.compile(r"(?<![\w/.'-])docs/[\w/-]+\.md")
 
 
 def _wheel(version: str, folder: Path | None) -> tuple[str, bytes] | None:
@@ -80,12 +84,31 @@ class Place:
 def files_of(place: Place, folder: Path | None = None) -> Mapping[str, bytes]:
     """Every file that Loadproof keeps up to date in a team's repository, by its path there; profiles are not among
     them. `folder` is the repository where there is one already."""
-    return dict(sorted((*_own(place), *_templates(place, folder))))
+    files = dict(sorted((*_own(place), *_templates(place, folder))))
+    return {path: _with_what_is_there(path, content, files.keys()) for path, content in files.items()}
 
 
-def readme(environment: str, profile: str) -> str:
+def _with_what_is_there(path: str, content: bytes, paths: AbstractSet[str]) -> bytes:
+    """A page of Loadproof's own documentation, which the repository has not, is named as such and not linked."""
+    if path.startswith(f"{WHEELS}/"):
+        return content
+
+    def unlinked(link: re.Match[str]) -> str:
+        page = normpath(Path(path).parent / link[2])
+        return link[0] if page in paths else f"{link[1]} (Loadproof's {page})"
+
+    def named(page: re.Match[str]) -> str:
+        return page[0] if page[0] in paths else f"Loadproof's {page[0]}"
+
+    text = _PAGE.sub(named, content.decode())
+    return (_LINK.sub(unlinked, text) if path.endswith(".md") else text).encode()
+
+
+def readme(place: Place, profile: str) -> str:
     """The repository's first README; the team's own from then on."""
-    return (_TEMPLATES / "README.md").read_text("utf-8").format(environment=environment, profile=profile)
+    pipelines = "" if place.ci == "none" else (_TEMPLATES / f"README.{place.ci}.md").read_text("utf-8")
+    text = (_TEMPLATES / "README.md").read_text("utf-8") + pipelines
+    return text.format(environment=place.environment, profile=profile)
 
 
 def _own(place: Place) -> Iterator[tuple[str, bytes]]:
@@ -95,6 +118,8 @@ def _own(place: Place) -> Iterator[tuple[str, bytes]]:
     for file in found:
         if "__pycache__" not in file.parts:
             yield file.relative_to(root).as_posix(), file.read_bytes()
+    if place.ci != "none":
+        yield "docs/ci/roles.md", (root / "docs" / "ci" / "roles.md").read_bytes()
     if place.ci == "github":
         for file in (root / "docs" / "ci" / "github").glob("*.yml"):
             yield f".github/workflows/{file.name}", _of_one(file, place.environment)

@@ -82,7 +82,8 @@ def test_pipelines_know_the_first_environment_alone(made: Path) -> None:
     workflows = made / ".github" / "workflows"
     deploy = yaml.safe_load((workflows / "deploy.yml").read_text())
     nightly = yaml.safe_load((workflows / "nightly.yml").read_text())
-    assert {name: job["with"]["environment"] for name, job in deploy["jobs"].items()} == {"live": "live"}
+    called = {name: job["with"]["environment"] for name, job in deploy["jobs"].items() if "uses" in job}
+    assert called == {"live": "live"}
     assert nightly["jobs"]["look"]["strategy"]["matrix"] == {"environment": ["live"]}
 
 

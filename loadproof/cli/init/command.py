@@ -124,7 +124,7 @@ def _init(folder: Path, place: Place, answers: Answers, found: list[tuple[str, s
         chosen = chosen_for(file, answers.wanted)
         said = [*reasons(chosen, answers.wanted), *_checked(staged), *_outlook(file)]
         once = {(home / one.name).as_posix(): one.read_bytes() for one in staged.iterdir()}
-    once["README.md"] = readme(answers.environment, profile.as_posix()).encode()
+    once["README.md"] = readme(place, profile.as_posix()).encode()
     files = files_of(place)
     kept = write_new(folder, place, files, once)
     print(f"{len(files) + len(once) - len(kept)} files in {folder}; {profile} is {answers.wanted.model}:")
