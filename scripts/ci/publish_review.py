@@ -32,6 +32,8 @@ from github_api import ApiError, GitHub, one_line
 MARKER: Final = "<!-- loadproof-review -->"
 LEFT: Final = "loadproof-review"  # by the pull request's code
 RENDERED: Final = "loadproof-rendered"  # by this branch's
+OURS: Final = "its figures are that commit's own, its words ours"
+THEIRS: Final = "its figures and its words are that commit's own"
 MOST_ARCHIVE_BYTES: Final = 8 * 2**20
 MOST_FILE_BYTES: Final = 8 * 2**20
 MOST_COMMENT_CHARACTERS: Final = 60_000  # GitHub refuses more than 65,536
@@ -103,7 +105,7 @@ def publish(github: GitHub, run: dict[str, Any], here: int) -> str:
         raise RefusedError(f"the review of {run['head_sha']} claims to be of pull request {left.number}, and is not")
     if pull["head"]["sha"] != run["head_sha"]:
         return f"pull request {left.number} has moved on from {run['head_sha']}: its next review will tell"
-    return _shown(github, left, run)
+    return _shown(github, left, run, OURS)
 
 
 def comment(github: GitHub, pull: dict[str, Any] | None, here: int) -> str:
@@ -117,11 +119,11 @@ def comment(github: GitHub, pull: dict[str, Any] | None, here: int) -> str:
     if archive is None:
         return f"::warning::the review {where} left nothing to show; its log says why"
     left = replace(read(archive), number=int(pull["number"]))
-    return _shown(github, left, {"head_sha": pull["head"]["sha"], "html_url": where})
+    return _shown(github, left, {"head_sha": pull["head"]["sha"], "html_url": where}, THEIRS)
 
 
-def _shown(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
-    said = _comment(github, left, run)
+def _shown(github: GitHub, left: Rendered, run: dict[str, Any], whose: str) -> str:
+    said = _comment(github, left, run, whose)
     return f"{said}; {_code_scanning(github, left, run)}"
 
 
@@ -183,8 +185,8 @@ def _same_branch(run: dict[str, Any], pull: dict[str, Any], repository: str) -> 
     )
 
 
-def _comment(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
-    body = comment_body(left.markdown, run["head_sha"], run["html_url"])
+def _comment(github: GitHub, left: Rendered, run: dict[str, Any], whose: str) -> str:
+    body = comment_body(left.markdown, run["head_sha"], run["html_url"], whose)
     for comment in github.pages(f"/issues/{left.number}/comments"):
         # The marker alone could be anybody's.
         login = (comment["user"] or {}).get("login")  # none: its account is gone
@@ -195,9 +197,9 @@ def _comment(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
     return f"comment on pull request {left.number} made"
 
 
-def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
-    """What the comment holds."""
-    origin = f"Review of {head_sha[:12]}: its figures are that commit's own, its words ours: [run]({run_url})"
+def comment_body(markdown: str, head_sha: str, run_url: str, whose: str) -> str:
+    """What the comment holds, and `whose` figures and words these are."""
+    origin = f"Review of {head_sha[:12]}: {whose}: [run]({run_url})"
     footer = f"\n\n<sub>{origin}</sub>\n"
     quiet = markdown.replace(MARKER, "").strip()
     room = MOST_COMMENT_CHARACTERS - len(footer)
