@@ -42,9 +42,10 @@ _PAGE: Final = re.compile(r"(?<![\w/.'-])docs/[\w/-]+\.md")
 
 def _wheel(version: str, folder: Path | None) -> tuple[str, bytes] | None:
     """Name and content of the wheel that a repository carries, since this version may be on no index: the one that it
-    has already, in `folder`; else what this Loadproof was installed from, or the checkout it runs from. None where
-    there is neither."""
-    wheel = next(folder.glob(f"{WHEELS}/loadproof-{version}-*.whl"), None) if folder else None
+    has already, in `folder`; that of the repository whose environment this is; else what this Loadproof was installed
+    from, or the checkout it runs from. None where there is none."""
+    homes = [Path(sys.prefix).parent] if folder is None else [folder, Path(sys.prefix).parent]
+    wheel = next((one for home in homes for one in home.glob(f"{WHEELS}/loadproof-{version}-*.whl")), None)
     wheel = wheel or _installed_from()
     return (wheel.name, wheel.read_bytes()) if wheel else _built(version)
 

@@ -251,6 +251,15 @@ def test_a_repository_that_installs_from_its_own_wheel_keeps_it(
     assert capsys.readouterr().out == ""
 
 
+def test_a_teams_environment_hands_its_wheel_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `make setup` of one repository installed from its wheels/ goes into the next one."""
+    wheel = tmp_path / "team" / "wheels" / "loadproof-0.1.0-py3-none-any.whl"
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(b"PK\0a wheel")
+    monkeypatch.setattr(repository.sys, "prefix", str(tmp_path / "team" / ".venv"))
+    assert repository.files_of(repository.Place("0.1.0"))[f"wheels/{wheel.name}"] == b"PK\0a wheel"
+
+
 def test_a_wheel_is_shown_in_one_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not as the 50,000 lines of what is no text."""
     folder = copy_of(made, tmp_path)
