@@ -25,3 +25,13 @@ def test_a_profile_of_several_copies_is_right(
     profile = load_profile(file)
     assert profile.endpoint is not None
     assert (profile.copies.min, profile.copies.max, profile.endpoint.max_instances) == (least, most, machines)
+
+
+def test_machines_of_a_plain_variant_have_room_too(tmp_path: Path) -> None:
+    """eu-west-3 has no inference components: a copy is a machine there."""
+    options = ("--defaults", "--model", "Qwen/Qwen3-8B", "--p95", "20000", "--traffic", "60", "--region", "eu-west-3")
+    assert run(["init", str(tmp_path), *options]) == 0
+    file = tmp_path / "deploy_profiles" / "dev" / "qwen3-8b.yaml"
+    assert [str(problem) for problem in check_file(file).problems] == []
+    endpoint = load_profile(file).endpoint
+    assert endpoint is not None and (endpoint.min_instances, endpoint.max_instances) == (2, 3)

@@ -15,7 +15,7 @@ from loadproof.capacity.cost import price_place, priced_elsewhere
 from loadproof.cli.plan import write as plan_write
 from loadproof.errors import InputError, Problem
 from loadproof.profiles import check_file, load_environment, load_profile, yaml_edit
-from loadproof.profiles.schema import CopiesUpdate
+from loadproof.profiles.schema import Copies, CopiesUpdate
 from loadproof.profiles.updates import batch_copies
 from loadproof.sizing import requests_for
 
@@ -125,13 +125,13 @@ def chosen_for(file: Path, wanted: Wanted) -> Chosen:
 def _give_room(file: Path, chosen: Alternative) -> None:
     """An update starts a batch beside the copies that it replaces, and scaling has to have something to add: both fit
     into one batch more than the planner's copies, on machines that may come, and are paid for only then."""
-    copies = load_profile(file).copies
-    if not copies.min:
-        return  # a plain variant: its machines are its copies, and its updates bring their own
-    most = copies.min + batch_copies(copies, CopiesUpdate())
+    most = chosen.copies + batch_copies(Copies(min=chosen.copies, max=chosen.copies), CopiesUpdate())
+    endpoint = load_profile(file).endpoint
+    plain = endpoint is not None and endpoint.hosting == "plain_variant"  # a copy is a machine there
     a_machine = catalog.instance(chosen.instance_type).accelerator_count // chosen.tensor_parallel_degree
+    machines = most if plain else ceil(most / a_machine)
     text = yaml_edit.set_value(file.read_text("utf-8"), ("copies", "max"), most)
-    file.write_text(yaml_edit.set_value(text, ("endpoint", "max_instances"), ceil(most / a_machine)), encoding="utf-8")
+    file.write_text(yaml_edit.set_value(text, ("endpoint", "max_instances"), machines), encoding="utf-8")
 
 
 def known_model(model_id: str) -> catalog.Architecture:
