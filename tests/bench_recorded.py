@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from loadproof.bench.learn.reading import Recorded
+from loadproof.bench.learn.recorded import Recorded
 from loadproof.profiles.schema import TokenDistribution
 
 SECRET = "hunter2-planted"

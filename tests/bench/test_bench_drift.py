@@ -13,7 +13,7 @@ from bench_recorded import DAY_S, DAY_SHAPE, MONDAY_S, WORKLOAD, recorded
 from loadproof.bench.learn.clock import shaped_s
 from loadproof.bench.learn.drift import DAY_AT, HOUR_AT, Cells, Drift, drift_of, fair_worth
 from loadproof.bench.learn.proven import cost_of_a_session, drawn_of
-from loadproof.bench.learn.reading import Recorded
+from loadproof.bench.learn.recorded import Recorded
 from loadproof.profiles import load_profile
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile, Workload

@@ -17,7 +17,6 @@ import pytest
 from bench_recorded import DAY_SHAPE, SECRET, capture, many, recorded
 from moto.server import ThreadedMotoServer
 
-from loadproof.bench.learn import reading
 from loadproof.bench.learn.captures import request_of
 from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, pairs_of, rank_correlation, turns_of
 from loadproof.bench.learn.reading import Checkpoint, read_recorded
@@ -595,7 +594,7 @@ def test_nothing_that_was_said_is_kept_to_go_on_from(tmp_path: Path) -> None:
 
 def test_more_requests_than_are_held_are_thinned_by_chance(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """4,000 requests where 500 are held: an eighth or a sixteenth stands for all, at the same rate and lengths."""
-    monkeypatch.setattr(reading, "MOST_HELD", 500)
+    monkeypatch.setattr("loadproof.bench.learn.recorded.MOST_HELD", 500)
     many(tmp_path, 4, 1000)
     found = read_recorded([str(tmp_path)])
     assert found.read == 4_000

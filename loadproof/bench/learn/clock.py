@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from loadproof.bench.learn.reading import Recorded
+from loadproof.bench.learn.recorded import Recorded
 from loadproof.profiles.schema import Arrivals
 from loadproof.simulation.traffic import week_of
 

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from loadproof.bench.learn.fitting import spread_s
-from loadproof.bench.learn.reading import Recorded
+from loadproof.bench.learn.recorded import Recorded
 from loadproof.bench.workload.played import played
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile

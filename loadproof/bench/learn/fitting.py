@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from loadproof.bench.learn.clock import shaped_s
-from loadproof.bench.learn.reading import Recorded
+from loadproof.bench.learn.recorded import Recorded
 from loadproof.errors import InputError
 
 MOST_DISTANCE: Final = 0.05

@@ -13,7 +13,8 @@ from loadproof.bench.learn.clock import week_in
 from loadproof.bench.learn.closeness import closeness_of, consequences_of, twins_of
 from loadproof.bench.learn.drift import drift_of
 from loadproof.bench.learn.fitting import fit
-from loadproof.bench.learn.reading import Recorded, read_recorded
+from loadproof.bench.learn.reading import read_recorded
+from loadproof.bench.learn.recorded import Recorded
 from loadproof.bench.learn.traced import own_trace, planned_as
 from loadproof.cli.learn.edit import RefusedError, learned_edit, notes_of
 from loadproof.cli.learn.text import Said, document, lines

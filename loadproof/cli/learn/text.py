@@ -13,7 +13,7 @@ from rich.table import Table
 from loadproof.bench.learn.closeness import MOST_APART, Closeness, Consequence
 from loadproof.bench.learn.drift import Drift
 from loadproof.bench.learn.fitting import Learned, Lengths
-from loadproof.bench.learn.reading import Recorded
+from loadproof.bench.learn.recorded import Recorded
 
 
 @dataclass(slots=True)
