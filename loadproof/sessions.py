@@ -8,10 +8,14 @@ is a step after several. A step's prompt begins with all of the first step that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf, log, log1p, sqrt
+from operator import attrgetter
 from random import Random
-from typing import Literal
+from typing import Final, Literal
+
+_SAMPLED_STEPS: Final = 30_000  # of sessions whose lengths end them: shares of them are known to 1%
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,11 @@ class TokenCounts:
     """most; null: no bound"""
     values: tuple[int, ...] = ()
     """of an empirical one: drawn from, each as likely"""
+
+    @property
+    def planned(self) -> int:
+        """The mean as it is planned: a whole number, and no less than the fewest."""
+        return max(self.minimum, round(self.mean))
 
     def drawn(self, chance: Random) -> int:
         """One count, rounded and cut to its bounds; at least 1.
@@ -79,6 +88,19 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedStep:
+    """A step in the mean of those sessions that send it."""
+
+    sent_share: float
+    """of all sessions"""
+    input_tokens: float
+    """its whole prompt, pictures too"""
+    history_tokens: float
+    """what of its prompt came before"""
+    output_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
 class SessionClass:
     """A part of the traffic: sessions of the same steps."""
 
@@ -96,11 +118,33 @@ class SessionClass:
     """values of prompts and answers are drawn together"""
     bounds: tuple[tuple[str, float], ...] = ()
     """objectives of its own: names and bounds"""
+    max_context_tokens: int | None = None
+    """a chain ends before a step whose prompt and answer would have more; a first answer ends there. null: no bound"""
+
+    @property
+    def expected(self) -> tuple[ExpectedStep, ...]:
+        """Its steps in the mean, but for those that no session gets to.
+
+        Step k is sent by continuesᵏ of all sessions; where lengths end them, by continuesᵏ of those whose lengths do
+        not, of which 30,000 steps are drawn.
+        """
+        if self.max_context_tokens is not None:
+            alike = _sampled(replace(self, name="", share=1.0, continues=1.0, bounds=()))
+            return tuple(
+                replace(one, sent_share=one.sent_share * self.continues**place) for place, one in enumerate(alike)
+            )
+        found: list[ExpectedStep] = []
+        for place, step in enumerate(self.steps):
+            first = found[step.after[0]] if step.after else None
+            before = first.input_tokens + first.output_tokens if first else 0.0
+            prompt = before + step.input_tokens.planned + step.image_tokens
+            found.append(ExpectedStep(self.continues**place, prompt, before, step.output_tokens.planned))
+        return tuple(found)
 
     @property
     def requests(self) -> float:
-        """Of a session, in the mean: Σ continuesᵏ over its steps k = 0, 1, …"""
-        return sum(self.continues**place for place in range(len(self.steps)))
+        """Of a session, in the mean."""
+        return sum(one.sent_share for one in self.expected)
 
     @property
     def in_a_row(self) -> float:
@@ -113,8 +157,13 @@ class SessionClass:
     def pause_s(self) -> float:
         """The most that pauses add along one chain, in the mean."""
         if self.is_chain:
-            return sum(step.pause_s * self.continues**place for place, step in enumerate(self.steps))
+            return sum(step.pause_s * one.sent_share for step, one in zip(self.steps, self.expected, strict=False))
         return max(self._along(lambda step: step.pause_s))
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether some sessions have fewer steps than others."""
+        return len(self.steps) > 1 and (self.continues < 1 or self.max_context_tokens is not None)
 
     @property
     def is_chain(self) -> bool:
@@ -125,14 +174,15 @@ class SessionClass:
         """`4 turns of 800 + 200 tokens, 20 s between them`; `plan 3,000 + 200 → 3 × search 900 + 100 after 2 s`."""
         shared = f", {self.shared_prefix_tokens:,} tokens shared" if self.shared_prefix_tokens else ""
         first = self.steps[0]
+        until = "" if self.max_context_tokens is None else f", {self.max_context_tokens:,} in all at most"
         if first.name or not self.is_chain:
             return " → ".join(self._groups()) + shared
         if len(self.steps) == 1:
-            return f"single requests of {_lengths(first)} tokens{shared}"
-        turns = str(len(self.steps)) if self.continues == 1 else f"1 to {len(self.steps)}"
+            return f"single requests of {_lengths(first)} tokens{until}{shared}"
+        turns = f"1 to {len(self.steps)}" if self.ends_early else str(len(self.steps))
         goes_on = "" if self.continues == 1 else f" (each goes on in {self.continues:.0%})"
         pause = f", {self.steps[1].pause_s:g} s between them" if self.steps[1].pause_s else ""
-        return f"{turns} turns of {_lengths(first)} tokens{goes_on}{pause}{shared}"
+        return f"{turns} turns of {_lengths(first)} tokens{goes_on}{until}{pause}{shared}"
 
     def _groups(self) -> Iterator[str]:
         """Steps of one name together, and what they wait for where that is not the group before."""
@@ -158,19 +208,6 @@ class SessionClass:
             found.append(worth(step) + before)
         return found
 
-    def prompts(
-        self, prompt: Callable[[TokenCounts], float], answer: Callable[[TokenCounts], float]
-    ) -> list[tuple[float, float]]:
-        """(whole prompt, what of it came before) of each step, for lengths that these give of its counts."""
-        found: list[tuple[float, float]] = []
-        for step in self.steps:
-            before = 0.0
-            if step.after:
-                first = step.after[0]
-                before = found[first][0] + answer(self.steps[first].output_tokens)
-            found.append((before + prompt(step.input_tokens) + step.image_tokens, before))
-        return found
-
     def drawn(self, chance: Random) -> list[DrawnStep]:
         """The steps of one session: some of them where it ends early."""
         found: list[DrawnStep] = []
@@ -180,9 +217,27 @@ class SessionClass:
             prompt, answer = drawn_lengths(step.input_tokens, step.output_tokens, chance, paired=self.paired_lengths)
             before = found[step.after[0]] if step.after else None
             history = before.input_tokens + before.output_tokens if before else 0
+            prompt += history + step.image_tokens
+            if self.max_context_tokens is not None and prompt + answer > self.max_context_tokens:
+                if place:
+                    break
+                answer = max(1, self.max_context_tokens - prompt)
             pause_s = lognormal(step.pause_s, step.pause_stddev_s, chance)
-            found.append(DrawnStep(history + prompt + step.image_tokens, answer, history, step.after, pause_s))
+            found.append(DrawnStep(prompt, answer, history, step.after, pause_s))
         return found
+
+
+@lru_cache(maxsize=64)
+def _sampled(one: SessionClass) -> tuple[ExpectedStep, ...]:
+    """By drawing sessions: the same ones each time."""
+    chance, sums, sessions, left = Random(0), [[0, 0, 0, 0] for _ in one.steps], 0, _SAMPLED_STEPS
+    while left > 0:
+        steps = one.drawn(chance)
+        for found, step in zip(sums, steps, strict=False):
+            row = (1, step.input_tokens, step.history_tokens, step.output_tokens)
+            found[:] = map(sum, zip(found, row, strict=True))
+        sessions, left = sessions + 1, left - len(steps)
+    return tuple(ExpectedStep(sent / sessions, *(total / sent for total in totals)) for sent, *totals in sums if sent)
 
 
 def _lengths(step: Step) -> str:
@@ -218,15 +273,18 @@ class Mixture:
 
     classes: tuple[SessionClass, ...]
     shares: tuple[float, ...] = field(init=False)
+    requests: float = field(init=False, compare=False)
+    """of a session, in the mean"""
+    in_a_row: float = field(init=False, compare=False)
+    """of them one after another"""
+    pause_s: float = field(init=False, compare=False)
+    """between those"""
 
     def __post_init__(self) -> None:
         total = sum(one.share for one in self.classes)
         object.__setattr__(self, "shares", tuple(one.share / total for one in self.classes))
-
-    @property
-    def requests(self) -> float:
-        """Of a session, in the mean."""
-        return self.mean(lambda one: one.requests)
+        for name in ("requests", "in_a_row", "pause_s"):
+            object.__setattr__(self, name, self.mean(attrgetter(name)))
 
     @property
     def single(self) -> bool:
@@ -259,15 +317,13 @@ class Mixture:
 
         By Little's law: with m requests, d of them one after another, and z seconds of pauses N · m · R / (d · R + z).
         """
-        in_a_row, pause_s = self.mean(lambda one: one.in_a_row), self.mean(lambda one: one.pause_s)
-        if answer_s == inf or not pause_s:
-            return sessions * self.requests / in_a_row
-        return sessions * self.requests * answer_s / (in_a_row * answer_s + pause_s)
+        if answer_s == inf or not self.pause_s:
+            return sessions * self.requests / self.in_a_row
+        return sessions * self.requests * answer_s / (self.in_a_row * answer_s + self.pause_s)
 
     def requests_per_s(self, sessions: float, answer_s: float) -> float:
         """Of so many sessions that are always under way, whose requests take `answer_s` each."""
-        takes_s = self.mean(lambda one: one.in_a_row) * answer_s + self.mean(lambda one: one.pause_s)
-        return sessions * self.requests / takes_s
+        return sessions * self.requests / (self.in_a_row * answer_s + self.pause_s)
 
 
 def equal_requests(input_tokens: int, output_tokens: int) -> Mixture:

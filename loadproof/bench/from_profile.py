@@ -121,6 +121,7 @@ def workload_spec(workload: Workload, folder: Path, seed: int) -> WorkloadSpec:
         think_time_s=float(workload.think_time_s),
         think_time_stddev_s=float(workload.think_time_stddev_s),
         continues=float(workload.continues),
+        max_context_tokens=workload.max_context_tokens,
         classes=mixture_of(workload).classes if workload.classes or workload.steps else (),
         dataset=dataset,
         tokenizer=str(folder / workload.tokenizer) if workload.tokenizer else None,

@@ -13,6 +13,7 @@ import orjson
 
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec
 from loadproof.bench.workload.arrivals import schedule_of
+from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.bench.workload.files import digests_of
 from loadproof.errors import InputError
 from loadproof.loads import Load
@@ -45,8 +46,9 @@ def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLeve
     if not load.is_open:
         return PlannedLevel(load, load.requests)
     schedule = schedule_of(load, workload.seed, level, workload.mixture.requests)
-    sessions = range(len(schedule.due_ns))
-    return PlannedLevel(load, sum(workload.session(level, one)[1] for one in sessions), schedule.sha256)
+    sessions = DrawnSessions(workload)
+    requests = sum(sessions.steps(level, one) for one in range(len(schedule.due_ns)))
+    return PlannedLevel(load, requests, schedule.sha256)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from random import Random
 from statistics import fmean
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -137,6 +136,8 @@ class WorkloadSpec:
     """its standard deviation"""
     continues: float = 1.0
     """chance that a conversation goes on after an answer"""
+    max_context_tokens: int | None = None
+    """a conversation ends before a turn whose prompt and answer would have more, a first answer there; null: no end"""
     classes: tuple[SessionClass, ...] = ()
     """sessions that are no mere chain of turns, or of several kinds; empty: all are what the fields above say"""
     dataset: str | None = None
@@ -160,7 +161,13 @@ class WorkloadSpec:
         think = (self.think_time_s, self.think_time_stddev_s)
         steps = [Step(self.input_tokens, self.output_tokens)]
         steps += [Step(self.input_tokens, self.output_tokens, (turn,), *think) for turn in range(self.turns - 1)]
-        chain = SessionClass(tuple(steps), "", 1.0, self.continues, self.shared_prefix_tokens, self.paired_lengths)
+        chain = SessionClass(
+            tuple(steps),
+            continues=self.continues,
+            shared_prefix_tokens=self.shared_prefix_tokens,
+            paired_lengths=self.paired_lengths,
+            max_context_tokens=self.max_context_tokens,
+        )
         return Mixture((chain,))
 
     @property
@@ -168,31 +175,10 @@ class WorkloadSpec:
         """How far the first requests of two sessions are apart: the steps of the longest."""
         return max((len(one.steps) for one in self.classes), default=self.turns)
 
-    def session(self, level: int, number: int) -> tuple[int, int]:
-        """(its class, how many of its steps are sent) of a session of a level, the same in every process."""
-        if not self.classes and self.continues == 1:
-            return 0, self.turns
-        chance, mixture = Random(f"session {self.seed} {level} {number}"), self.mixture
-        part = mixture.place(chance)
-        one, sent = mixture.classes[part], 1
-        while sent < len(one.steps) and (one.continues == 1 or chance.random() < one.continues):
-            sent += 1
-        return part, sent
-
     def place(self, number: int) -> tuple[int, int, int]:
         """(level, session, step) of a request's number."""
         block, index = divmod(number, REQUESTS_APART)
         return block // 2 % LEVELS_APART, *divmod(index, self.stride)
-
-    def sessions(self, level: int, requests: int) -> int:
-        """How many of a level's sessions have that many requests together."""
-        if not self.classes and self.continues == 1:
-            return -(-requests // self.turns)
-        number = sent = 0
-        while sent < requests:
-            sent += self.session(level, number)[1]
-            number += 1
-        return number
 
 
 @dataclass(frozen=True, slots=True)

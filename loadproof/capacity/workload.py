@@ -13,7 +13,7 @@ from loadproof.capacity.memory import memory_fit
 from loadproof.families import FAMILIES
 from loadproof.profiles.mixture import longest_of, planned_mixture_of
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
-from loadproof.sessions import Mixture, TokenCounts
+from loadproof.sessions import Mixture
 
 # Computed anew at each turn; kept by the copy that computed it; kept, and the next turn is led there.
 History: TypeAlias = Literal["computed", "kept", "followed"]
@@ -52,13 +52,13 @@ class PlannedWorkload:
     @property
     def paused(self) -> bool:
         """Whether somebody thinks, or a tool runs, between the steps of a session."""
-        return self.mixture is not None and self.mixture.mean(lambda one: one.pause_s) > 0
+        return self.mixture is not None and self.mixture.pause_s > 0
 
     @property
     def varies(self) -> bool:
         """Whether sessions are not all of the same turns, one after another."""
         found = self.mixture.classes if self.mixture is not None else ()
-        return len(found) > 1 or any(not one.is_chain or one.continues < 1 for one in found)
+        return len(found) > 1 or any(not one.is_chain or one.ends_early for one in found)
 
     @property
     def single(self) -> bool:
@@ -175,12 +175,11 @@ def planned_mixture(
     mixture: Mixture, *, history: History, caches: bool, answers: TokenDistribution | None = None
 ) -> PlannedWorkload:
     """A mixture's requests at their means, each class and step as often as it is sent."""
-    rows = []  # (how often, prompt, history, answer, shared prefix), a step each
-    for share, one in zip(mixture.shares, mixture.classes, strict=True):
-        lengths = one.prompts(mean_of, mean_of)
-        for place, (prompt, before) in enumerate(lengths):
-            often = share * one.continues**place
-            rows.append((often, prompt, before, mean_of(one.steps[place].output_tokens), one.shared_prefix_tokens))
+    rows = [  # (how often, prompt, history, answer, shared prefix), a step each
+        (share * step.sent_share, step.input_tokens, step.history_tokens, step.output_tokens, one.shared_prefix_tokens)
+        for share, one in zip(mixture.shares, mixture.classes, strict=True)
+        for step in one.expected
+    ]
     total = sum(row[0] for row in rows)
 
     def mean(column: int) -> int:
@@ -195,18 +194,13 @@ def planned_mixture(
         or len({row[3] for row in rows}) > 1,
         cached_tokens=mean(4) if caches else 0,
         answers=answers,
-        turns=mixture.longest,
+        turns=max(len(one.expected) for one in mixture.classes),
         history_tokens=mean(2),
         history=history,
         longest=(longest[1], longest[2]),
         later_share=sum(row[0] for row in rows if row[2]) / total,
         mixture=mixture,
     )
-
-
-def mean_of(counts: TokenCounts) -> int:
-    """The mean of a count as it is planned."""
-    return max(counts.minimum, round(counts.mean))
 
 
 def keeps_prompts(container: Container | None) -> bool:

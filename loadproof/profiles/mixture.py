@@ -11,6 +11,7 @@ from loadproof.profiles.schema import Arrivals, Profile, TokenDistribution, Work
 from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
 
 _OWN = ("name", "share", "objectives")  # of a class, and nothing that the workload has too
+_ALONE = {"continues": 1.0, "max_context_tokens": None, "think_time_s": 0.0, "think_time_stddev_s": 0.0}  # no next turn
 
 
 def planned_mixture_of(profile: Profile) -> Mixture:
@@ -44,11 +45,11 @@ def merged(workload: Workload, part: WorkloadClass) -> Workload:
     written = {name: getattr(part, name) for name in type(part).model_fields if name not in _OWN}
     changed = {name: value for name, value in written.items() if value is not None}
     if "steps" in changed:  # an agent's steps are no conversation's turns
-        changed = {"turns": 1, "continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0, **changed}
+        changed = {"turns": 1, **_ALONE, **changed}
     elif "turns" in changed:
         changed["steps"] = ()
         if part.turns == 1:  # nobody thinks after it
-            changed = {"continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0, **changed}
+            changed = {**_ALONE, **changed}
     return workload.model_copy(update={**changed, "classes": ()})
 
 
@@ -96,7 +97,11 @@ def longest_of(one: SessionClass) -> list[tuple[float, float]]:
         together = most_of(prompts) + most_of(answers)
         if one.paired_lengths and len(prompts.values) == len(answers.values) > 0:
             together = max(map(sum, zip(prompts.values, answers.values, strict=True)))
-        found.append((before + step.image_tokens + most_of(prompts), before + step.image_tokens + together))
+        prompt, whole = before + step.image_tokens + most_of(prompts), before + step.image_tokens + together
+        if one.max_context_tokens is not None:
+            whole = min(whole, one.max_context_tokens)
+            prompt = min(prompt, whole - answers.minimum) if found else prompt
+        found.append((prompt, whole))
     return found
 
 
@@ -118,6 +123,7 @@ def _session_class(workload: Workload, name: str, share: float, part: WorkloadCl
         shared_prefix_tokens=workload.shared_prefix_tokens,
         paired_lengths=workload.paired_lengths,
         bounds=tuple(sorted(part.objectives.items())) if part else (),
+        max_context_tokens=workload.max_context_tokens,
     )
 
 

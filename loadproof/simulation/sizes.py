@@ -8,7 +8,7 @@ from itertools import islice, repeat
 from math import ceil
 from random import Random
 
-from loadproof.sessions import Mixture, drawn_lengths
+from loadproof.sessions import Mixture, SessionClass, drawn_lengths
 from loadproof.simulation.sessions import Session, sessions_of
 
 
@@ -21,11 +21,14 @@ def request_sizes(
     """
     if not mixture.single:
         return sessions_of(mixture, seed, block_tokens, faster)
-    step = mixture.classes[0].steps[0]
+    one = mixture.classes[0]
+    step = one.steps[0]
+    if one.max_context_tokens is not None:
+        return _within(one, Random(seed))
     if step.input_tokens.distribution == step.output_tokens.distribution == "fixed":
         chance = Random(seed)
         return repeat((step.input_tokens.drawn(chance) + step.image_tokens, step.output_tokens.drawn(chance)))
-    return _drawn(mixture, Random(seed))
+    return _drawn(one, Random(seed))
 
 
 def so_many(
@@ -42,8 +45,13 @@ def _first(mixture: Mixture, requests: int, seed: int) -> tuple[tuple[int, int] 
     return tuple(islice(request_sizes(mixture, seed), requests))
 
 
-def _drawn(mixture: Mixture, chance: Random) -> Iterator[tuple[int, int]]:
-    one = mixture.classes[0]
+def _within(one: SessionClass, chance: Random) -> Iterator[tuple[int, int]]:
+    while True:
+        (drawn,) = one.drawn(chance)
+        yield drawn.input_tokens, drawn.output_tokens
+
+
+def _drawn(one: SessionClass, chance: Random) -> Iterator[tuple[int, int]]:
     step = one.steps[0]
     while True:
         prompt, answer = drawn_lengths(step.input_tokens, step.output_tokens, chance, paired=one.paired_lengths)

@@ -18,7 +18,7 @@ from bench_recorded import DAY_SHAPE, SECRET, capture, many, recorded
 from moto.server import ThreadedMotoServer
 
 from loadproof.bench.learn.captures import request_of
-from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, pairs_of, rank_correlation, turns_of
+from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, goes_on, pairs_of, rank_correlation, turns_of
 from loadproof.bench.learn.reading import Checkpoint, read_recorded
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.simulation.traffic import week_of
@@ -422,8 +422,8 @@ def test_a_shape_is_no_burst() -> None:
 def test_conversations_that_may_end_are_learned_with_their_chance() -> None:
     """1,000 begin, 500 go on, 250 of these, 125 of these: 4 turns at most, each goes on in a half: 1.875 in all."""
     counts = {1: 1000, 2: 500, 3: 250, 4: 125, 5: 9}  # nine in a thousand are none to expect
-    most, goes_on = turns_of([turn for turn, count in counts.items() for _ in range(count)])
-    assert (most, goes_on) == (4, pytest.approx(0.5, abs=0.01))
+    most, mean = turns_of([turn for turn, count in counts.items() for _ in range(count)])
+    assert (most, goes_on(mean, [1.0] * most)) == (4, pytest.approx(0.5, abs=0.01))
 
 
 def test_payloads_without_messages_tell_no_turn(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from loadproof.bench.judging import RunResult
 from loadproof.bench.measure.records import RequestRecord, read_records
 from loadproof.bench.plan import read_plan
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.loads import Load
 from loadproof.sessions import SessionClass, Step
 
@@ -95,5 +96,5 @@ def test_every_process_draws_the_same_sessions() -> None:
     """By seed, level and number alone; another level draws others."""
     classes = (SessionClass((ONE,), "chat", 0.5), SessionClass(AGENT, "agent", 0.5, continues=1.0))
     workload = WorkloadSpec(ONE.input_tokens, ONE.output_tokens, classes=classes)
-    drawn = [[workload.session(level, number) for number in range(50)] for level in (0, 0, 1)]
+    drawn = [[DrawnSessions(workload).part(level, number) for number in range(50)] for level in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]

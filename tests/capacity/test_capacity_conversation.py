@@ -9,7 +9,7 @@ import pytest
 
 from loadproof import simulation
 from loadproof.capacity import make_plan
-from loadproof.capacity.workload import mean_of, planned_deployment, planned_workload
+from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile
@@ -52,13 +52,13 @@ def chat(folder: Path, **values: object) -> Profile:
 def test_a_turn_has_all_before_it(tmp_path: Path) -> None:
     """The prompts that were seen on the wire."""
     (chain,) = mixture_of(chat(tmp_path).workload).classes
-    assert tuple(prompt for prompt, _ in chain.prompts(mean_of, mean_of)) == SENT
+    assert tuple(step.input_tokens for step in chain.expected) == SENT
 
 
 def test_history_is_what_the_turn_before_ended_with(tmp_path: Path) -> None:
     """Its prompt and its answer."""
     (chain,) = mixture_of(chat(tmp_path).workload).classes
-    assert chain.prompts(mean_of, mean_of)[2][1] == SENT[1] + 256
+    assert chain.expected[2].history_tokens == SENT[1] + 256
 
 
 def test_the_twin_is_sent_the_same_prompts(tmp_path: Path) -> None:

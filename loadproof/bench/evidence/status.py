@@ -201,7 +201,7 @@ def _is_less(ran: Load, asked: Load, requests: int) -> bool:
 
 _OF_WORKLOAD = (
     "input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "think_time_s", "think_time_stddev_s",
-    "continues", "classes", "paired_lengths", "unique_prompts", "answer_length", "images",
+    "continues", "max_context_tokens", "classes", "paired_lengths", "unique_prompts", "answer_length", "images",
 )  # fmt: skip
 
 

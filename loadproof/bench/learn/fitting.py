@@ -12,6 +12,7 @@ import numpy as np
 from loadproof.bench.learn.clock import shaped_s
 from loadproof.bench.learn.recorded import Recorded
 from loadproof.errors import InputError
+from loadproof.sessions import SessionClass, Step, TokenCounts
 
 MOST_DISTANCE: Final = 0.05
 _CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
@@ -39,15 +40,20 @@ class Lengths:
     distance: float
     values: tuple[int, ...] = ()
 
+    @property
+    def counts(self) -> TokenCounts:
+        """As they are drawn."""
+        return TokenCounts(self.distribution, self.mean, self.stddev, self.min, self.max, self.values)
+
 
 @dataclass(frozen=True, slots=True)
 class Learned:
     """The workload that was fitted. `burstiness` is 1/CV² of the gaps between sessions; None: as good as Poisson.
 
     `input_tokens` are those of a turn, without its history; `paired`: the lengths are values that go together. `turns`:
-    of a conversation, at most, and it `continues` with this chance. `shaped`: the rate is the mean of the profile's
-    own shape of a day and week, by which its gaps are counted. `think_time_s` in the mean, from an answer's end to the
-    next turn; None where nothing tells it.
+    of a conversation, at most; it `continues` with this chance, within `max_context_tokens`. `shaped`: the rate is the
+    mean of the profile's own shape of a day and week, by which its gaps are counted. `think_time_s` in the mean, from
+    an answer's end to the next turn; None where nothing tells it.
     """
 
     input_tokens: Lengths
@@ -60,6 +66,8 @@ class Learned:
     """of ranks, between a prompt's length and its answer's (Spearman)"""
     paired: bool = False
     continues: float = 1.0
+    max_context_tokens: int = 0
+    """the longest recorded prompt with its answer"""
     shaped: bool = False
     think_time_s: float | None = None
     think_time_stddev_s: float = 0.0
@@ -72,8 +80,9 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
     """
     if recorded.at_s[-1] <= 0:
         raise InputError("every request came at one moment, which has no rate; give more of the traffic")
-    turns, continues = turns_of(recorded.turns)
+    turns, mean_turns = turns_of(recorded.turns)
     columns = np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens)
+    longest = int((columns[0] + columns[1]).max())
     if turns > 1:  # what tells no turn does not tell what a turn brings either
         told = np.asarray(recorded.turns) > 0
         columns = np.asarray(recorded.new_tokens)[told], columns[1][told]
@@ -85,6 +94,10 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
             replace(one, distribution="empirical", values=values)
             for one, values in zip((prompts, answers), pairs_of(*columns), strict=True)
         )
+    continues = 1.0
+    if turns > 1:
+        conversation = conversation_of(turns, prompts.counts, answers.counts, longest, paired=paired)
+        continues = goes_on(mean_turns, [step.sent_share for step in conversation.expected])
     times_s = np.asarray(recorded.at_s) + recorded.began_s
     lasted_s = float(shaped_s(times_s, week)[-1])
     if lasted_s <= 0:  # all of it where the shape has nothing
@@ -99,9 +112,18 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
         correlation,
         paired,
         continues,
+        longest,
         bool(week),
         *(think_time_of(recorded) if turns > 1 else (None, 0.0)),
     )
+
+
+def conversation_of(
+    turns: int, prompts: TokenCounts, answers: TokenCounts, longest: int, *, paired: bool
+) -> SessionClass:
+    """Conversations that only their length ends."""
+    steps = (Step(prompts, answers, (turn - 1,) if turn else ()) for turn in range(turns))
+    return SessionClass(tuple(steps), paired_lengths=paired, max_context_tokens=longest)
 
 
 def think_time_of(recorded: Recorded) -> tuple[float | None, float]:
@@ -147,7 +169,7 @@ def is_told(recorded: Recorded) -> bool:
 
 
 def turns_of(turns: Sequence[int]) -> tuple[int, float]:
-    """Turns of a conversation at most, and the chance that it goes on after each: as many in the mean as recorded.
+    """Turns of a conversation: at most, and in the mean.
 
     The mean is requests by first turns: it needs no conversation to be seen whole, since each has one first turn,
     whatever share of all requests was recorded. The most is what one conversation in a hundred gets to. Without a first
@@ -163,12 +185,21 @@ def turns_of(turns: Sequence[int]) -> tuple[int, float]:
     if most == 1 or mean < 1 + _SAME:
         return 1, 1.0
     if mean >= (1 - _SAME) * most:  # all are as long as each other
-        return min(MOST_TURNS, round(mean)), 1.0
+        return min(MOST_TURNS, round(mean)), min(MOST_TURNS, round(mean))
+    return most, mean
+
+
+def goes_on(mean: float, reached: Sequence[float]) -> float:
+    """The chance that a conversation goes on after each turn so that it has `mean` of them.
+
+    `reached`: the shares of conversations whose lengths let them get to each turn. 1 where these alone are as few.
+    """
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if sum(middle**turn for turn in range(most)) < mean else (low, middle)
-    return most, float(f"{low:.3g}")
+        fewer = sum(share * middle**turn for turn, share in enumerate(reached)) < mean
+        low, high = (middle, high) if fewer else (low, middle)
+    return float(f"{low:.3g}")
 
 
 def shared_prefix_of(recorded: Recorded) -> int:

@@ -41,10 +41,13 @@ def drawn_of(mixture: Mixture, seed: int = 0) -> Drawn:
 
 
 def is_uniform(mixture: Mixture) -> bool:
-    """Whether lengths of all requests of a session are drawn alike and each by itself, its history left out."""
-    steps = mixture.classes[0].steps
-    kinds = {(one.input_tokens, one.output_tokens, one.image_tokens) for one in steps}
-    return len(mixture.classes) == 1 and len(kinds) == 1
+    """Whether lengths of all requests of a session are drawn alike and each by itself, its history left out.
+
+    Where lengths end a session, those of its later requests are the shorter ones.
+    """
+    first = mixture.classes[0]
+    kinds = {(one.input_tokens, one.output_tokens, one.image_tokens) for one in first.steps}
+    return len(mixture.classes) == 1 and len(kinds) == 1 and first.max_context_tokens is None
 
 
 def begins_with_one(mixture: Mixture) -> bool:
@@ -66,7 +69,6 @@ def cost_of_a_session(mixture: Mixture, tilt: float, share: float) -> float | No
 
 
 def _counts(one: SessionClass) -> list[tuple[int, float]]:
-    """(requests of a session, chance): it goes on after each with the same chance, to its last step at most."""
-    most, goes_on = len(one.steps), one.continues
-    ends = [(count, goes_on ** (count - 1) * (1 - goes_on)) for count in range(1, most)]
-    return [*ends, (most, goes_on ** (most - 1))]
+    """(requests of a session, chance): those that send one step and not the next."""
+    sent = [step.sent_share for step in one.expected]
+    return [(count, now - then) for count, (now, then) in enumerate(zip(sent, [*sent[1:], 0.0], strict=True), start=1)]

@@ -16,8 +16,9 @@ from itertools import compress, count, cycle
 from loadproof.bench.batch import Batch
 from loadproof.bench.measure.records import Phase, RequestRecord
 from loadproof.bench.plan import RunPlan
-from loadproof.bench.spec import LEVELS_APART, REQUESTS_APART, WorkloadSpec
+from loadproof.bench.spec import LEVELS_APART, REQUESTS_APART
 from loadproof.bench.workload.arrivals import Schedule, closed_loop, schedule_of
+from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.errors import InputError
 
 
@@ -36,11 +37,12 @@ def measured_batch(plan: RunPlan, level: int, records: Sequence[RequestRecord]) 
             f"{load.words}: the schedule is not the planned one; has {load.trace} changed, or did another Loadproof "
             "begin this run?"
         )
+    sessions = DrawnSessions(workload)
     conversations: Iterable[int] = count()
     if planned.requests is not None:
-        conversations = range(len(schedule.due_ns) or workload.sessions(level, planned.requests))
+        conversations = range(len(schedule.due_ns) or sessions.enough_for(level, planned.requests))
         if not load.in_one_piece:
-            conversations = _not_held(conversations, workload, level, records)
+            conversations = _not_held(conversations, workload.stride, sessions, level, records)
         if not conversations:
             return None
     return Batch(
@@ -48,7 +50,7 @@ def measured_batch(plan: RunPlan, level: int, records: Sequence[RequestRecord]) 
         level=level,
         concurrency=load.concurrency or 0,
         schedule=schedule,
-        conversations=(_indices(workload, level, one) for one in conversations),
+        conversations=(_indices(workload.stride, sessions, level, one) for one in conversations),
         first_number=first_number(plan.session, level, "measured"),
         duration_s=None if load.is_open else load.duration_s,
         drain_s=plan.spec.drain_s,
@@ -97,12 +99,14 @@ def first_number(session: int, level: int, phase: Phase) -> int:
     return ((session * LEVELS_APART + level) * 2 + (phase == "warmup")) * REQUESTS_APART
 
 
-def _not_held(conversations: range, workload: WorkloadSpec, level: int, records: Sequence[RequestRecord]) -> list[int]:
+def _not_held(
+    conversations: range, stride: int, sessions: DrawnSessions, level: int, records: Sequence[RequestRecord]
+) -> list[int]:
     ours = (record for record in records if record.phase == "measured" and record.level == level)
     done = {record.index for record in ours if record.finished}
-    return [one for one in conversations if not done.issuperset(_indices(workload, level, one))]
+    return [one for one in conversations if not done.issuperset(_indices(stride, sessions, level, one))]
 
 
-def _indices(workload: WorkloadSpec, level: int, session: int) -> tuple[int, ...]:
-    first = session * workload.stride
-    return tuple(range(first, first + workload.session(level, session)[1]))
+def _indices(stride: int, sessions: DrawnSessions, level: int, session: int) -> tuple[int, ...]:
+    first = session * stride
+    return tuple(range(first, first + sessions.steps(level, session)))

@@ -11,6 +11,7 @@ from loadproof.bench.spec import REQUESTS_APART, WorkloadSpec
 from loadproof.bench.workload.blocks import Blocks
 from loadproof.bench.workload.counting import CountedBy, counter_of
 from loadproof.bench.workload.datasets import Dataset, DatasetTurn, read_dataset
+from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.bench.workload.images import picture_uri
 from loadproof.bench.workload.synthetic import SyntheticTexts
 from loadproof.errors import InputError
@@ -42,7 +43,7 @@ class Prompts:
 
     def __init__(self, workload: WorkloadSpec, *, chat: bool = False) -> None:
         """Raises InputError for a dataset or tokenizer that cannot be used, or pictures without chat."""
-        self._workload, self._mixture = workload, workload.mixture
+        self._workload, self._sessions = workload, DrawnSessions(workload)
         self._chat = chat
         self._counter = counter_of(workload.tokenizer)
         self._texts = SyntheticTexts(workload, self._counter)
@@ -56,7 +57,7 @@ class Prompts:
     def part(self, number: int) -> SessionClass:
         """The class of the session that a request is of."""
         level, session, _ = self._workload.place(number)
-        return self._mixture.classes[self._workload.session(level, session)[0]]
+        return self._sessions.part(level, session)
 
     def pause_s(self, number: int) -> float:
         """Between the answers that a request waits for and itself: somebody thinks, or a tool runs."""
@@ -142,6 +143,9 @@ class Prompts:
         return self._dataset is None if wanted is None else wanted
 
     def _drawn(self, number: int) -> tuple[int, int]:
+        level, session, at = self._workload.place(number)
+        if (drawn := self._sessions.lengths(level, session)) and at < len(drawn):  # a warm-up sends any step
+            return drawn[at].input_tokens - drawn[at].history_tokens, drawn[at].output_tokens
         place = number if self._unique else number % REQUESTS_APART
         step, wanted = self._step(number), self._workload
         fixed = step.input_tokens.distribution == step.output_tokens.distribution == "fixed"

@@ -23,19 +23,16 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
     before = file.read_bytes().decode("utf-8")
     load_profile(file)  # one that is refused as it stands is told of that first
     inherited = check_file(file, yaml_edit.remove_key(before, ("workload",)).encode("utf-8")).profile
-    text = before
     held_back = _held_back(inherited, learned)
     learned = replace(learned, paired=learned.paired and not held_back)
     for side in held_back:
         learned = replace(learned, **{side: replace(getattr(learned, side), distribution="lognormal", values=())})
-    for keys, value in _values(learned).items():
-        if value is not None:
-            text = yaml_edit.set_value(text, keys, value)
-            continue
-        text = yaml_edit.remove_key(text, keys)
-        if inherited is not None and _is_set(inherited, keys):
-            text = yaml_edit.set_value(text, keys, None)
+    conversations = learned.turns > 1
+    text = _written(before, inherited, _values(learned, within=conversations))
     checked = check_file(file, text.encode("utf-8"))
+    if checked.profile is None and not conversations:  # each drawn by itself, the longest prompt and answer may meet
+        text = _written(before, inherited, _values(learned, within=True))
+        checked = check_file(file, text.encode("utf-8"))
     if checked.profile is None:
         problems = "\n".join(map(str, checked.errors))
         raise RefusedError(
@@ -43,6 +40,18 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
             f"the fit alone is shown):\n{problems}"
         )
     return Edit(file, before, text), checked.profile
+
+
+def _written(text: str, inherited: Profile | None, values: dict[Keys, Value]) -> str:
+    """The file's text with these; what goes from it goes from what its parent says, too."""
+    for keys, value in values.items():
+        if value is not None:
+            text = yaml_edit.set_value(text, keys, value)
+            continue
+        text = yaml_edit.remove_key(text, keys)
+        if inherited is not None and _is_set(inherited, keys):
+            text = yaml_edit.set_value(text, keys, None)
+    return text
 
 
 def notes_of(file: Path, learned: Learned) -> list[str]:
@@ -75,8 +84,11 @@ def _held_back(inherited: Profile | None, learned: Learned) -> list[str]:
     ]
 
 
-def _values(learned: Learned) -> dict[Keys, Value]:
-    """What each key of the workload becomes; None: it goes. What is new comes first: an emptied map would go too."""
+def _values(learned: Learned, *, within: bool) -> dict[Keys, Value]:
+    """What each key of the workload becomes; None: it goes. What is new comes first: an emptied map would go too.
+
+    `within`: no request is to be longer than the longest recorded one.
+    """
     bursts = learned.burstiness is not None
     arrivals: dict[str, Value] = {
         "process": "gamma" if bursts else "poisson",
@@ -96,6 +108,7 @@ def _values(learned: Learned) -> dict[Keys, Value]:
     values["workload", "paired_lengths"] = True if learned.paired else None
     turns = learned.turns > 1
     values["workload", "turns"] = learned.turns if turns else None
+    values["workload", "max_context_tokens"] = learned.max_context_tokens if within else None
     values["workload", "continues"] = learned.continues if turns and learned.continues < 1 else None
     if not turns or learned.think_time_s is not None:
         values["workload", "think_time_s"] = learned.think_time_s

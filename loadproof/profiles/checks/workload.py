@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Final
 
 from loadproof.profiles.checks.facts import longest_request_limit
 from loadproof.profiles.checks.rule import Found, Subject, rule
-from loadproof.profiles.mixture import first_above, image_tokens_of, longest_of, merged, placed_classes
+from loadproof.profiles.mixture import first_above, image_tokens_of, longest_of, merged, mixture_of, placed_classes
 from loadproof.profiles.schema import Profile, TokenDistribution, Workload, WorkloadStep
 from loadproof.profiles.tree import Path
 
@@ -152,8 +153,13 @@ def steps_above(profile: Profile, most: int, limit: str, *, with_answer: bool) -
             f"{whole - prompt:,.0f} of answer: over {limit}"
         )
         field = "steps" if step.name else "turns"
-        fewer = f"at most {place:,}, shorter turns" if place and not step.name else "shorten it"
-        yield Found((*path, field), found, f"{fewer}, or raise the limit")
+        fewer = "shorten it, or raise the limit"
+        if place and not step.name:
+            fewer = (
+                f"at most {place:,}, shorter turns, `max_context_tokens: {most}` where conversations end before they "
+                "are longer, or raise the limit"
+            )
+        yield Found((*path, field), found, fewer)
 
 
 @rule(
@@ -250,9 +256,27 @@ def _sessions(path: Path, workload: Workload) -> Iterator[Found]:
     if workload.continues < 1 and (workload.turns == 1 or workload.steps):
         found = "it is the chance that a conversation goes on, and there is none"
         yield Found((*path, "continues"), found, "write `turns: 2` or more, or delete it")
+    if workload.max_context_tokens is not None:
+        yield from _ends(path, workload)
     if workload.steps and workload.turns > 1:
         yield Found((*path, "turns"), "steps stand in place of turns", "delete one of them")
     yield from _graph(path, workload.steps)
+
+
+def _ends(path: Path, workload: Workload) -> Iterator[Found]:
+    """Conversations that end before a turn that is too long need room for two, and requests that are made."""
+    at, most = (*path, "max_context_tokens"), workload.max_context_tokens or 0
+    if workload.steps or workload.dataset is not None:
+        found = f"it ends conversations of made prompts, and these are {'steps' if workload.steps else 'a dataset'}"
+        yield Found(at, found, "delete it")
+        return
+    one = mixture_of(workload).classes[0]
+    longest, turns = longest_of(one)[0][0], len(one.steps)
+    if most <= longest < inf:
+        found = f"a first prompt, which is always sent, may have {longest:,.0f} tokens: {most:,} leave no answer"
+        yield Found(at, found, f"write at least {longest + 1:,.0f}, or give input_tokens a lower `max`")
+    elif turns > 1 and len(one.expected) == 1:
+        yield Found(at, f"no conversation gets to a second turn within {most:,} tokens", "raise it, or delete it")
 
 
 def _graph(path: Path, steps: tuple[WorkloadStep, ...]) -> Iterator[Found]:

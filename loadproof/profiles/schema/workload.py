@@ -16,6 +16,13 @@ LatencyBound = Annotated[
     StringConstraints(pattern=r"^(ttft|tpot|e2e)_p(50|90|95|99)_ms$"),
     Form("a latency objective's name", "ttft_p95_ms"),
 ]
+
+
+def _is_unset(value: object) -> bool:
+    """Of a key that a later release brought: evidence is tied to a hash of the profile, which is as before without."""
+    return value is None
+
+
 _OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -103,6 +110,7 @@ class WorkloadClass(Part):
     paired_lengths: bool | None = None
     turns: Annotated[int, Field(ge=1, le=256)] | None = None
     continues: Fraction | None = None
+    max_context_tokens: PositiveInt | None = Field(default=None, exclude_if=_is_unset)
     think_time_s: NotNegative | None = None
     think_time_stddev_s: NotNegative | None = None
     shared_prefix_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -149,6 +157,12 @@ class Workload(Part):
     )
     continues: Fraction = Field(
         default=1, description="chance that a conversation goes on after an answer; `turns` is then the most"
+    )
+    max_context_tokens: PositiveInt | None = Field(
+        default=None,
+        exclude_if=_is_unset,
+        description="a conversation ends before a turn that would have more, history, prompt and answer together; a "
+        "first answer ends there",
     )
     think_time_s: NotNegative = Field(default=0, description="between an answer and the conversation's next turn")
     think_time_stddev_s: NotNegative = Field(default=0, description="its standard deviation; it is then lognormal")
