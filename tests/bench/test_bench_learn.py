@@ -426,6 +426,13 @@ def test_conversations_that_may_end_are_learned_with_their_chance() -> None:
     assert (most, goes_on(mean, [1.0] * most)) == (4, pytest.approx(0.5, abs=0.01))
 
 
+def test_what_lengths_end_is_no_chance() -> None:
+    """Half of all conversations have room for a second turn, a quarter for a third: 1.3125 turns if each goes on in a
+    half; 1.75 if all go on, and no chance makes them more."""
+    assert goes_on(1.3125, [1.0, 0.5, 0.25]) == pytest.approx(0.5, abs=0.001)
+    assert goes_on(2.0, [1.0, 0.5, 0.25]) == 1.0
+
+
 def test_payloads_without_messages_tell_no_turn(tmp_path: Path) -> None:
     """TGI's text may be a conversation or none."""
     (tmp_path / "a.jsonl").write_text(capture(0, {"inputs": "x"}, '[{"generated_text": "y"}]') * 2)

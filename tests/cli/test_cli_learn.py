@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from bench_recorded import SECRET, capture
 from loadproof.cli.main import run
 from loadproof.errors import ExitCode
 from loadproof.profiles import load_profile, profile_hash
+from loadproof.profiles.mixture import mixture_of
 
 PROFILES = Path(__file__).resolve().parents[2] / "deploy_profiles"
 
@@ -70,6 +72,57 @@ def test_a_workload_that_check_refuses_is_refused(tmp_path: Path, capsys: pytest
     code = run(["learn", str(tmp_path / "t.csv"), "--profile", str(copied(tmp_path, "prod"))])
     assert code == ExitCode.BAD_INPUT
     assert "9,000 tokens exceed max_input_tokens 4,096" in " ".join(capsys.readouterr().err.split())
+
+
+def logged_conversations(folder: Path, most_prompt_tokens: int, most_tokens: int) -> Path:
+    """LiteLLM's log of conversations that all go on, 30 s apart, until the server would not take the next turn."""
+    draw, rows = Random(3), list[tuple[float, str]]()
+    for number in range(400):
+        now, history = number * 40.0, 0
+        while True:
+            new, answer = (max(1, min(3000, round(draw.lognormvariate(mu, 0.7)))) for mu in (6, 5))
+            if history + new > most_prompt_tokens or history + new + answer > most_tokens:
+                break
+            row = {"request_id": "r", "session_id": f"s{number}", "prompt_tokens": history + new}
+            times = {name: f"{datetime.fromtimestamp(now + s, UTC):%Y-%m-%dT%H:%M:%S}Z" for name, s in TIMES.items()}
+            rows.append((now, json.dumps(row | {"completion_tokens": answer} | times)))
+            now, history = now + 32, history + new + answer
+    file = folder / "log.jsonl"
+    file.write_text("".join(f"{line}\n" for _, line in sorted(rows)))
+    return file
+
+
+TIMES = {"startTime": 0, "endTime": 2}
+
+
+def test_conversations_end_where_recorded_ones_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No recorded request was longer than the server takes, though the longest turn times their number is: the change
+    says so, `check` takes it, and a conversation has as many turns in the mean as were recorded."""
+    monkeypatch.chdir(tmp_path)
+    profile, log = copied(tmp_path, "base").relative_to(tmp_path), logged_conversations(tmp_path, 4096, 5120)
+    assert run(["learn", str(log), "--profile", str(profile), "--out", "w.diff"]) == 0
+    capsys.readouterr()
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    workload = load_profile(profile).workload
+    assert 4096 - 100 < (workload.max_context_tokens or 0) < 4096 + 100  # its TGI takes prompts of 4,096
+    recorded = len(log.read_text().splitlines()) / 400
+    assert mixture_of(workload).requests == pytest.approx(recorded, rel=0.03)
+
+
+def test_single_requests_are_no_longer_than_recorded_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prompts of 4,000 had answers of 20, answers of 2,000 prompts of 100; by themselves both would meet at 6,000."""
+    monkeypatch.chdir(tmp_path)
+    profile = copied(tmp_path, "base").relative_to(tmp_path)
+    pairs = [(4000, 20), (100, 2000), (100, 20), (100, 20), (4000, 20), (100, 20)] * 60
+    rows = "".join(f"{at * 9},{prompt},{answer}\n" for at, (prompt, answer) in enumerate(pairs))
+    Path("t.csv").write_text("timestamp_s,input_tokens,output_tokens\n" + rows)
+    assert run(["learn", "t.csv", "--profile", str(profile), "--out", "w.diff"]) == 0
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    assert load_profile(profile).workload.max_context_tokens in (4020, None)
 
 
 def test_nothing_of_a_prompt_or_an_answer_is_in_any_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,8 @@ class Learned:
     """of ranks, between a prompt's length and its answer's (Spearman)"""
     paired: bool = False
     continues: float = 1.0
+    mean_turns: float = 1.0
+    longest_prompt_tokens: int = 0
     max_context_tokens: int = 0
     """the longest recorded prompt with its answer"""
     shaped: bool = False
@@ -82,7 +84,7 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
         raise InputError("every request came at one moment, which has no rate; give more of the traffic")
     turns, mean_turns = turns_of(recorded.turns)
     columns = np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens)
-    longest = int((columns[0] + columns[1]).max())
+    longest_prompt, longest = int(columns[0].max()), int((columns[0] + columns[1]).max())
     if turns > 1:  # what tells no turn does not tell what a turn brings either
         told = np.asarray(recorded.turns) > 0
         columns = np.asarray(recorded.new_tokens)[told], columns[1][told]
@@ -94,15 +96,11 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
             replace(one, distribution="empirical", values=values)
             for one, values in zip((prompts, answers), pairs_of(*columns), strict=True)
         )
-    continues = 1.0
-    if turns > 1:
-        conversation = conversation_of(turns, prompts.counts, answers.counts, longest, paired=paired)
-        continues = goes_on(mean_turns, [step.sent_share for step in conversation.expected])
     times_s = np.asarray(recorded.at_s) + recorded.began_s
     lasted_s = float(shaped_s(times_s, week)[-1])
     if lasted_s <= 0:  # all of it where the shape has nothing
         week, lasted_s = (), recorded.at_s[-1]
-    return Learned(
+    learned = Learned(
         prompts,
         answers,
         float(f"{(len(recorded) - 1) / lasted_s / recorded.share:.4g}"),
@@ -111,19 +109,27 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
         min(shared_prefix_of(recorded), prompts.min),  # a profile takes no prefix longer than a prompt
         correlation,
         paired,
-        continues,
-        longest,
-        bool(week),
-        *(think_time_of(recorded) if turns > 1 else (None, 0.0)),
+        mean_turns=mean_turns,
+        longest_prompt_tokens=longest_prompt,
+        shaped=bool(week),
     )
+    learned = ended_within(learned, longest)
+    if turns == 1:
+        return learned
+    think_time_s, stddev_s = think_time_of(recorded)
+    return replace(learned, think_time_s=think_time_s, think_time_stddev_s=stddev_s)
 
 
-def conversation_of(
-    turns: int, prompts: TokenCounts, answers: TokenCounts, longest: int, *, paired: bool
-) -> SessionClass:
-    """Conversations that only their length ends."""
-    steps = (Step(prompts, answers, (turn - 1,) if turn else ()) for turn in range(turns))
-    return SessionClass(tuple(steps), paired_lengths=paired, max_context_tokens=longest)
+def ended_within(learned: Learned, tokens: int) -> Learned:
+    """Conversations that end before a turn of more tokens with all before it, and by chance so that as many turns are
+    sent in the mean as before."""
+    if learned.turns == 1:
+        return replace(learned, max_context_tokens=tokens)
+    counts = learned.input_tokens.counts, learned.output_tokens.counts
+    steps = (Step(*counts, (turn - 1,) if turn else ()) for turn in range(learned.turns))
+    by_length = SessionClass(tuple(steps), paired_lengths=learned.paired, max_context_tokens=tokens)
+    chance = goes_on(learned.mean_turns, [step.sent_share for step in by_length.expected])
+    return replace(learned, max_context_tokens=tokens, continues=chance)
 
 
 def think_time_of(recorded: Recorded) -> tuple[float | None, float]:

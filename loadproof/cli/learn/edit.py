@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from loadproof.bench.learn.fitting import Learned, Lengths
+from loadproof.bench.learn.fitting import Learned, Lengths, ended_within
 from loadproof.cli.plan.write import Edit
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, check_file, load_profile, yaml_edit
@@ -27,19 +27,30 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
     learned = replace(learned, paired=learned.paired and not held_back)
     for side in held_back:
         learned = replace(learned, **{side: replace(getattr(learned, side), distribution="lognormal", values=())})
-    conversations = learned.turns > 1
-    text = _written(before, inherited, _values(learned, within=conversations))
-    checked = check_file(file, text.encode("utf-8"))
-    if checked.profile is None and not conversations:  # each drawn by itself, the longest prompt and answer may meet
-        text = _written(before, inherited, _values(learned, within=True))
+    tried = []
+    for one, within in _ends_of(learned):
+        text = _written(before, inherited, _values(one, within=within))
         checked = check_file(file, text.encode("utf-8"))
-    if checked.profile is None:
-        problems = "\n".join(map(str, checked.errors))
-        raise RefusedError(
-            f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without a profile "
-            f"the fit alone is shown):\n{problems}"
-        )
-    return Edit(file, before, text), checked.profile
+        if checked.profile is not None:
+            return Edit(file, before, text), checked.profile
+        tried.append(checked)
+    problems = "\n".join(map(str, tried[0].errors))
+    raise RefusedError(
+        f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without a profile "
+        f"the fit alone is shown):\n{problems}"
+    )
+
+
+def _ends_of(learned: Learned) -> Iterator[tuple[Learned, bool]]:
+    """What is learned, and whether its requests are held to a length: the last ones are for servers that take no more.
+
+    Drawn each by itself, long prompts and long answers meet that never met: nothing that was recorded was longer than
+    the longest request, and no prompt longer than the longest one.
+    """
+    if learned.turns == 1:
+        yield learned, False
+    yield learned, True
+    yield ended_within(learned, learned.longest_prompt_tokens + learned.output_tokens.min), True
 
 
 def _written(text: str, inherited: Profile | None, values: dict[Keys, Value]) -> str:
