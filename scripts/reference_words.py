@@ -104,7 +104,7 @@ FIELDS: Final[dict[str, str]] = {
     "WorkloadClass.paired_lengths": "lengths that go together",
     "WorkloadClass.turns": "at most, of a conversation",
     "WorkloadClass.continues": "chance that a conversation goes on after an answer",
-    "WorkloadClass.max_context_tokens": "a conversation ends before a turn that would have more, with all before it; a first answer ends there",
+    "WorkloadClass.max_context_tokens": "a conversation ends before a turn that would have more, all before it too",
     "WorkloadClass.think_time_s": "between an answer and the next turn",
     "WorkloadClass.think_time_stddev_s": "its standard deviation; it is then lognormal",
     "WorkloadClass.shared_prefix_tokens": "tokens that every prompt of the class begins with alike",

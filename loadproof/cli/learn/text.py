@@ -86,7 +86,8 @@ def lines(said: Said) -> Iterator[str | Table]:
         yield f"Together   the lengths of prompts and answers go together (rank correlation {learned.correlation:+.2f})"
     if learned.turns > 1:
         goes_on = "" if learned.continues == 1 else f" at most, each goes on in {learned.continues:.0%}"
-        yield f"Turns      {learned.turns} a conversation{goes_on}; the longest has {learned.max_context_tokens:,} tokens"
+        longest = f"{learned.max_context_tokens:,} tokens"
+        yield f"Turns      {learned.turns} a conversation{goes_on}; the longest has {longest}"
     if learned.think_time_s is not None:
         spread, half = learned.think_time_stddev_s, median(recorded.pauses_s)
         yield f"Think time mean {learned.think_time_s:g} s, stddev {spread:g}, half of them within {half:.3g} s"
