@@ -17,7 +17,7 @@ import yaml
 
 from loadproof.cli.init.first_profile import in_flight_of
 from loadproof.cli.main import run
-from loadproof.errors import InputError
+from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.profiles.judging import requests_to_judge
 from loadproof.scaffold import repository
@@ -189,6 +189,12 @@ def test_traffic_is_in_flight_or_a_second(traffic: str, p95_ms: int, expected: i
     assert in_flight_of(traffic, p95_ms) == expected
 
 
+def test_a_place_that_takes_no_file_is_told_before_anything_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    """Root may write anywhere by its rights, and no folder can be made in /proc."""
+    assert run(["init", "/proc/x", *SMALL]) == ExitCode.BAD_INPUT
+    assert "DIR: nothing can be written into /proc" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "options", [("--traffic", "100"), ("--traffic", "10/s"), ("--region", "eu-west-3"), ("--region", "eu-central-1")]
 )
@@ -313,7 +319,8 @@ def test_whatever_is_wrong_with_the_options_is_said_at_once_by_their_names(
     ("option", "value", "said"),
     [
         ("--p95", "1", "--p95: objectives.e2e_p95_ms: 1 ms is less than any endpoint takes"),
-        ("--traffic", "1000000", "--traffic: benchmark.requests_per_level: "),
+        ("--traffic", "1000000", "--traffic: 1,000,000 in flight, and a benchmark drives 4,096 at most: "),
+        ("--traffic", "50000/s", "--traffic: `50000/s` with answers of up to 10 s is 500,000 in flight, and a "),
         ("--lengths", "500000,10", "--lengths: workload.output_tokens: "),
         ("--region", "us-gov-west-1", "--region: container: the catalog has no vllm "),
         ("--region", "eu-wset-1", "--region: the catalog knows no region `eu-wset-1`; did you mean eu-west-1"),

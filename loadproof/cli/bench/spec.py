@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +26,7 @@ from loadproof.invocation.codecs.converse import check_service_tier
 from loadproof.invocation.credentials import is_loopback
 from loadproof.invocation.transports import check_prefix_aware_id
 from loadproof.localcloud.state import known_states
+from loadproof.terminal import tell
 from loadproof.wire.payloads import ContainerProtocol, Protocol
 
 DEFAULT_CONCURRENCY = (1, 2, 4, 8)
@@ -174,7 +174,7 @@ def _check_traces(spec: BenchmarkSpec) -> None:
         if load.trace is not None:
             trace = trace_of(Path(load.trace), load.speed or 1.0, load.duration_s or math.inf)
             for note in trace_notes(Path(load.trace), trace, blocks_used=True):
-                print(note, file=sys.stderr)
+                tell(note)
             if spec.workload.dataset is not None:
                 raise InputError("a trace has lengths of its own, and so has a dataset; leave one of them out")
 

@@ -16,7 +16,7 @@ from loadproof.bench.measure.statistics import CONFIDENCE
 from loadproof.bench.output.markdown import comparison_markdown, size_of_change
 from loadproof.bench.report.wording import number
 from loadproof.cli.printing import print_json, say_folded, tables_on
-from loadproof.terminal import Columns
+from loadproof.terminal import Columns, tell
 
 _QUIET_S = 2.0
 
@@ -29,7 +29,7 @@ class Progress:
 
     def say(self, words: str) -> None:
         if sys.stderr.isatty() or time.monotonic() - self._began_s > _QUIET_S:
-            print(words, file=sys.stderr, flush=True)
+            tell(words)
 
     def level(self, done: int, of: int) -> None:
         self.say(f"compared {done} of {of} levels")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
@@ -25,7 +24,7 @@ from loadproof.scaffold.kept import apply, changes, read_manifest, settle, write
 from loadproof.scaffold.repository import WHEELS, CiKit, Place, files_of, readme
 from loadproof.sides.git import hosted_at
 from loadproof.simulation.plan import make_plan
-from loadproof.terminal import Terminal
+from loadproof.terminal import Terminal, tell
 
 
 def init(
@@ -90,8 +89,11 @@ def _no_place(folder: Path) -> Iterator[tuple[str, str]]:
     there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     if not there.is_dir():
         yield "DIR", f"DIR: {there} is a file; name an empty folder, or one to be made"
-    elif not os.access(there, os.W_OK):
-        yield "DIR", f"DIR: {there} may not be written; name another place"
+    else:
+        try:
+            TemporaryDirectory(dir=there).cleanup()
+        except OSError as error:
+            yield "DIR", f"DIR: nothing can be written into {there} ({error.strerror}); name another place"
     if "deploy_profiles" in folder.absolute().parts:
         yield "DIR", f"DIR: found {folder}, which lies among a repository's profiles; name a folder of its own"
 
@@ -240,11 +242,10 @@ def _upgrade(folder: Path, place: Place, settled: list[str], *, write: bool) -> 
     done = "written" if write else "to be written (--write)"
     merged = sum(change.state == "merged" for change in found)
     said = f"{folder}: {manifest.place.version} to {place.version}: {len(found) - len(left)} files {done}"
-    print(f"{said}, {merged} of them merged with yours" if merged else said, file=sys.stderr)
+    tell(f"{said}, {merged} of them merged with yours" if merged else said)
     for change in left:
-        print(
+        tell(
             f"{folder}{os.sep}{change.path}: {change.state}, left alone: take over by hand what you want of the diff, "
-            f"then --upgrade --settled {change.path}",
-            file=sys.stderr,
+            f"then --upgrade --settled {change.path}"
         )
     return ExitCode.MISSED if left or (found and not write) else ExitCode.OK

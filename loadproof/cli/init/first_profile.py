@@ -14,6 +14,7 @@ from loadproof.advice.comparison import Constraints, settle
 from loadproof.capacity.cost import price_place, priced_elsewhere
 from loadproof.cli.plan import write as plan_write
 from loadproof.errors import InputError, Problem
+from loadproof.loads import MOST_CONCURRENCY
 from loadproof.profiles import check_file, load_environment, load_profile, yaml_edit
 from loadproof.profiles.schema import Copies, CopiesUpdate
 from loadproof.profiles.updates import batch_copies
@@ -61,8 +62,14 @@ def in_flight_of(traffic: str, e2e_p95_ms: int) -> int:
     """`8`: in flight. `2/s`: requests a second, each of which is there for `e2e_p95_ms` at most (Little's law)."""
     if not (given := re.fullmatch(r"(\d+(?:\.\d+)?)\s*(/s)?", traffic.strip())) or float(given[1]) <= 0:
         raise InputError(f"--traffic: expected requests a second (2/s) or in flight (8), found `{traffic}`")
-    number = float(given[1]) * (e2e_p95_ms / 1000 if given[2] else 1)
-    return max(1, ceil(number))
+    number = ceil(float(given[1]) * (e2e_p95_ms / 1000 if given[2] else 1))
+    if number > MOST_CONCURRENCY:
+        reckoned = f"`{traffic}` with answers of up to {e2e_p95_ms / 1000:g} s is " if given[2] else ""
+        raise InputError(
+            f"--traffic: {reckoned}{number:,} in flight, and a benchmark drives {MOST_CONCURRENCY:,} at most: give the "
+            "share of one endpoint"
+        )
+    return max(1, number)
 
 
 @dataclass(frozen=True, slots=True)

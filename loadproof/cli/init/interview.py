@@ -40,7 +40,7 @@ def wrong(given: Given, *, defaults: bool) -> Iterator[tuple[str, str]]:
     """(option, what is wrong with it as typed, and how to mend it) of each, before anything is asked."""
     checks: dict[str, tuple[str | None, Callable[[str], object]]] = {
         "--model": (given.model, known_model),
-        "--traffic": (given.traffic, lambda found: in_flight_of(found, _P95_MS)),
+        "--traffic": (given.traffic, lambda found: in_flight_of(found, given.e2e_p95_ms or _P95_MS)),
         "--region": (given.region, _region),
     }
     for option, (value, check) in checks.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -30,7 +29,7 @@ from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Profile, load_profile
 from loadproof.profiles.loader import environment_beside
 from loadproof.simulation.plan import make_plan
-from loadproof.terminal import Terminal
+from loadproof.terminal import Terminal, tell
 
 Format = Literal["text", "json", "html"]
 _LOG_COLUMNS: Final = 120
@@ -172,17 +171,17 @@ def _write(
         back = settled.profile.model_copy(update={"workload": profile.workload})  # nothing of it is recommended
         settled = replace(settled, profile=back)
     if settled.recommendation.alternative is None:
-        print(f"{file}: left as it is: {goal}: {settled.recommendation.reason}", file=sys.stderr)
+        tell(f"{file}: left as it is: {goal}: {settled.recommendation.reason}")
         return ExitCode.MISSED
     edit = plan_write.edit_of(file, profile, settled)
     if not edit.diff:
-        print(f"{file}: nothing to change: {goal}: {settled.recommendation.reason}", file=sys.stderr)
+        tell(f"{file}: nothing to change: {goal}: {settled.recommendation.reason}")
         return ExitCode.OK
     print(edit.diff, end="", flush=True)
     if not dry_run:
         plan_write.write(edit)
     done = "would change" if dry_run else "changed"
-    print(f"{file}: {done} for {goal}; all figures behind it are predicted", file=sys.stderr)
+    tell(f"{file}: {done} for {goal}; all figures behind it are predicted")
     return ExitCode.OK
 
 

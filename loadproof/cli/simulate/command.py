@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,7 +29,7 @@ from loadproof.simulation import OtherLoad, StartUp, Traffic, simulate_profile, 
 from loadproof.simulation.document import simulation_document
 from loadproof.simulation.profile import ProfileSimulation
 from loadproof.simulation.routing import ROUTINGS, Routing
-from loadproof.terminal import Terminal
+from loadproof.terminal import Terminal, tell
 
 Strategy = Literal["random", "least_outstanding", "sticky", "prefix_aware", "kv_aware", "all"]
 
@@ -177,7 +176,7 @@ def _recorded(trace: Path, speed: float, minutes: float | None) -> tuple[Traffic
     """The recorded traffic, so many minutes of it, and those it lasts (its last request included)."""
     read = trace_of(trace, speed, inf if minutes is None else 60 * minutes)
     for note in trace_notes(trace, read, blocks_used=True):
-        print(note, file=sys.stderr)
+        tell(note)
     traffic = played(read.rows, f"trace {trace.name}, {len(read.rows):,} requests")
     return traffic, max(1.0, read.rows[-1].due_s / 60 + 1e-3)
 
