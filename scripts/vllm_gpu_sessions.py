@@ -217,10 +217,11 @@ def talk(base: str, level: Level, out: Path, most_requests: int = 10**6) -> Json
 
 
 def cache_counts(base: str) -> tuple[float, float]:
-    """(prompt tokens looked up, found) since the server began."""
+    """(prompt tokens, those of them that were found) since the server began."""
     with urllib.request.urlopen(f"{base}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    names = ("prefix_cache_queries", "prefix_cache_hits")
+    # Not prefix_cache_hits over prefix_cache_queries: vLLM 0.23 counts a request that waits for memory in every step.
+    names = ("prompt_tokens", "prompt_tokens_cached")
     asked, found = (re.search(rf"^vllm:{name}(?:_total)?{{[^}}]*}} (\S+)$", text, re.MULTILINE) for name in names)
     assert asked
     assert found
@@ -228,7 +229,7 @@ def cache_counts(base: str) -> tuple[float, float]:
 
 
 def figures_of(run: Path, found: float) -> Json:
-    """What a run measured, and how long its prompts were."""
+    """What a run measured, how long its first prompts were, and how late the client sent."""
     from loadproof.bench.measure.records import read_records
 
     records = [one for one in read_records(run / "requests.jsonl").records if one.phase == "measured" and one.ok]
@@ -239,8 +240,12 @@ def figures_of(run: Path, found: float) -> Json:
         rows.append((one.turn, one.ttft_ms, (one.end_ns - one.intended_ns) / 1e6, one.output_tokens))
     took_s = (max(one.end_ns for one in records) - min(one.intended_ns for one in records)) / 1e9
     first = [one.input_tokens for one in records if one.turn == 0]
-    lengths = {"requests": len(records), "first_prompt_tokens": median(tokens or 0 for tokens in first)}
-    return {**asdict(_figures(found, rows, took_s)), **lengths}
+    beside = {
+        "requests": len(records),
+        "first_prompt_tokens": median(tokens or 0 for tokens in first),
+        "client_p50_ms": _nearest([((one.sent_ns or 0) - one.intended_ns) / 1e6 for one in records], 50),
+    }
+    return {**asdict(_figures(found, rows, took_s)), **beside}
 
 
 def _figures(found: float, rows: Sequence[tuple[int, float, float, int]], took_s: float) -> Figures:
@@ -260,8 +265,8 @@ def _nearest(values: Sequence[float], share: int) -> float:
 # ------------------------------------------------------------------------------------------------- what was foretold
 
 
-def predicted() -> Json:
-    """What the twin says of every level, as shipped and by the calibration on single requests."""
+def predicted(levels: Sequence[Level] = tuple(LEVELS.values())) -> Json:
+    """What the twin says of these levels, as shipped and by the calibration on single requests."""
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile.yaml"
         text = (FOLDER / "profile.yaml").read_text(encoding="utf-8")
@@ -271,7 +276,7 @@ def predicted() -> Json:
                 text += f"\ncalibration: {calibration_in(SINGLE, Path(folder)).name}\n"
             profile.write_text(text, encoding="utf-8")
             deployment = replace(deployment_of(load_profile(profile)), copies=1)
-            found[name] = [{**asdict(level), **asdict(foretold(deployment, level))} for level in LEVELS.values()]
+            found[name] = [{**asdict(level), **asdict(foretold(deployment, level))} for level in levels]
         found["kv_cache_tokens"] = batch_limits(deployment).kv_token_capacity
     return found
 

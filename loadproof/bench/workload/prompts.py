@@ -127,7 +127,8 @@ class Prompts:
         said = self._texts.answer(number, tokens) if answer is None else answer
         drawn_input, drawn_output = self._drawn(number)
         if self._dataset is None:
-            text, new_tokens = self._later.pop(number, None) or self._texts.turn(number, drawn_input)
+            made = self._later.pop(number, None)
+            text, new_tokens = made if made is not None else self._texts.turn(number, drawn_input)
         else:
             turns, (_, _, place) = self._recorded(number), self._workload.place(number)
             if place >= len(turns):
