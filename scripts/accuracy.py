@@ -166,7 +166,9 @@ higher loads measure.
 
 [accuracy-gpu.md](accuracy-gpu.md) compares a real vLLM on an H100 and an H200, measured with our own benchmark, with
 what the planner had said before, when prompts were far slower in the plan than there, and says now
-([decision 43](decisions/0043-prompts-on-hopper.md)). Those levels are in no fit and in no figure above.
+([decision 43](decisions/0043-prompts-on-hopper.md)); and
+[conversations](accuracy-gpu.md#conversations-over-the-cache-of-prompts-llama-31-8b-in-16-bits-on-an-h100) over its
+cache of prompts. Those levels are in no fit and in no figure above.
 """
 
 

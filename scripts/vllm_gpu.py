@@ -179,16 +179,19 @@ def conditions() -> Json:
     return {"gpu": gpu, "vllm": version("vllm"), "torch": version("torch"), "cores": os.cpu_count()}
 
 
-def make_model(shape: Json, folder: Path) -> None:
-    """A folder that vLLM loads with `--load-format dummy`: the shape and a tokenizer whose 1,024 tokens are followed by
-    words without a merge, so that every token a random model may say is text."""
+def make_model(shape: Json, folder: Path, tokenizer: Json | None = None, chat_template: str | None = None) -> None:
+    """A folder that vLLM loads with `--load-format dummy`: the shape and a tokenizer, by default one whose 1,024 tokens
+    are followed by words without a merge, so that every token a random model may say is text."""
     from tiny_model import SPECIAL, make_tokenizer
 
-    tokenizer = json.loads(make_tokenizer(0).to_str())
-    known = tokenizer["model"]["vocab"]
-    known.update({f"Ġw{number}": number for number in range(len(known), shape["vocab_size"])})
+    if tokenizer is None:
+        tokenizer = json.loads(make_tokenizer(0).to_str())
+        known = tokenizer["model"]["vocab"]
+        known.update({f"Ġw{number}": number for number in range(len(known), shape["vocab_size"])})
     special = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
     names = dict(zip(("bos_token", "eos_token", "pad_token"), SPECIAL, strict=True))
+    if chat_template is not None:
+        names["chat_template"] = chat_template
     files = {
         "tokenizer.json": tokenizer,
         "config.json": shape | special,
@@ -202,9 +205,10 @@ def make_model(shape: Json, folder: Path) -> None:
 
 @contextmanager
 def served(case: Case, out: Path, model: Path) -> Iterator[str]:
-    """vLLM with the profile's settings, ended with this block: the URL for requests."""
+    """vLLM with the profile's settings, ended with this block: the URL for requests. A `model` there is, is served."""
     with (out / "vllm.log").open("wb") as log:
-        make_model(case.read("config"), model)
+        if not model.exists():
+            make_model(case.read("config"), model)
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
         command += ["--load-format", "dummy", "--served-model-name", "llama", "--host", "127.0.0.1"]
         command += ["--port", str(PORT), "--dtype", "bfloat16", "--max-model-len", "4096", "--max-num-seqs", "256"]
@@ -284,19 +288,24 @@ def _mean_of(level: Json, name: str) -> float:
 
 def calibrated(case: Case) -> Json:
     """What `loadproof plan` says by what `loadproof calibrate` makes of the suggested levels."""
-    measured = medians_of(case.read("measured")["levels"])
     with tempfile.TemporaryDirectory() as folder:
-        table, written = Path(folder) / "measured.csv", Path(folder) / "calibration.yaml"
-        with table.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(("input_tokens", "output_tokens", "concurrency", *COLUMNS))
-            for key in case.suggested:
-                level = measured[key]
-                figures = (level["output_tokens_per_s"], level["e2e_ms"] / key[1], level["ttft_ms"], level["tpot_ms"])
-                rows.writerow((*key, *figures))
-        command = [sys.executable, "-m", "loadproof", "calibrate", str(table), "--profile", str(case.profile)]
-        subprocess.run([*command, "--output", str(written)], check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
-        return predicted(case, written)
+        return predicted(case, calibration_in(case, Path(folder)))
+
+
+def calibration_in(case: Case, folder: Path) -> Path:
+    """The calibration that `loadproof calibrate` makes of the suggested levels, written into a folder."""
+    measured = medians_of(case.read("measured")["levels"])
+    table, written = folder / "measured.csv", folder / "calibration.yaml"
+    with table.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(("input_tokens", "output_tokens", "concurrency", *COLUMNS))
+        for key in case.suggested:
+            level = measured[key]
+            figures = (level["output_tokens_per_s"], level["e2e_ms"] / key[1], level["ttft_ms"], level["tpot_ms"])
+            rows.writerow((*key, *figures))
+    command = [sys.executable, "-m", "loadproof", "calibrate", str(table), "--profile", str(case.profile)]
+    subprocess.run([*command, "--output", str(written)], check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
+    return written
 
 
 def predicted(case: Case, calibration: Path | None = None) -> Json:

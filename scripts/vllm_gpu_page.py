@@ -18,6 +18,7 @@ from vllm_gpu import (
     Measured,
     medians_of,
 )
+from vllm_gpu_sessions_page import section as sessions_section
 
 Foretold = dict[Key, Json]
 PAGE: Final = REPOSITORY / "docs" / "accuracy-gpu.md"
@@ -69,7 +70,7 @@ def _by_key(plans: Json) -> Foretold:
 def page() -> str:
     """docs/accuracy-gpu.md."""
     llama, qwen, fp8 = (compared(CASES[name]) for name in ("llama-3-1-8b", "qwen3-30b-a3b", "llama-3-1-8b-fp8"))
-    return "\n".join((_head(llama), _llama(llama), _qwen(qwen), _fp8(fp8)))
+    return "\n".join((_head(llama), _llama(llama), _qwen(qwen), _fp8(fp8), sessions_section()))
 
 
 def _head(one: Compared) -> str:
@@ -79,7 +80,8 @@ def _head(one: Compared) -> str:
 # A real vLLM on an H100 and an H200, and what the planner says
 
 vLLM {where["vllm"]} (FlashAttention 3, `torch.compile`, CUDA graphs) and PyTorch {where["torch"]} with the shapes of
-published models and random weights; `max_num_seqs` 256, 8,192 tokens a step, no cache of prompts. Driven by
+published models and random weights; `max_num_seqs` 256, 8,192 tokens a step, no cache of prompts but in [the last
+part](#conversations-over-the-cache-of-prompts-llama-31-8b-in-16-bits-on-an-h100), whose levels are others. Driven by
 `loadproof bench` on the same machine ({where["cores"]} cores), closed loop, prompts of exactly that many tokens,
 answers of the length asked for, {REQUESTS_A_SLOT} requests a slot and {FEWEST_REQUESTS} at least. Each level was
 measured once.

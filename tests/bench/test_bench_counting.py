@@ -62,6 +62,19 @@ def test_words_that_are_several_tokens_are_not_used(tmp_path: Path) -> None:
     assert set(text.split()) <= set(usable)
 
 
+def test_a_later_turn_made_ahead_is_the_one_that_would_be_made_then(tmp_path: Path) -> None:
+    """Its text needs a tokenizer's count again and again: not between an answer and the request that waits for it."""
+    file = byte_pair_tokenizer(tmp_path / "tokenizer.json")
+    ahead, then = (
+        Prompts(WorkloadSpec(fixed_tokens(40), fixed_tokens(4), tokenizer=str(file), turns=2), chat=True)
+        for _ in range(2)
+    )
+    ahead.prepare([(0, None, None)], later=[1])
+    first, made = ahead.planned(0), then.following(1, then.planned(0), "an answer", 4)
+    ahead._texts.turn = NotImplemented  # type: ignore[method-assign]
+    assert ahead.following(1, first, "an answer", 4) == made
+
+
 def test_a_file_that_is_no_tokenizer_is_bad_input(tmp_path: Path) -> None:
     """Missing, or not what the library reads."""
     pytest.importorskip("tokenizers", reason="the extra `tokenizers` is not installed")

@@ -12,6 +12,8 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 import vllm_gpu  # noqa: E402
 import vllm_gpu_page  # noqa: E402
+import vllm_gpu_sessions  # noqa: E402
+import vllm_gpu_sessions_page  # noqa: E402
 
 
 def in_six_digits(text: str) -> object:
@@ -48,3 +50,32 @@ def test_a_level_that_the_calibration_saw_is_no_prediction() -> None:
     """Seven levels of the first load are left, of four figures each."""
     calibrated = page().partition("calibrated, levels not seen")[2]
     assert "of 28 figures" in calibrated.splitlines()[2]
+
+
+def test_what_the_twin_says_now_of_conversations_is_what_it_says() -> None:
+    """Of the smallest two levels, to six digits."""
+    levels = tuple(vllm_gpu_sessions.LEVELS[name] for name in ("4-0-all", "16-0-all"))
+    now, stored = vllm_gpu_sessions.predicted(levels), vllm_gpu_sessions.read("now")
+    for which in ("as shipped", "calibrated"):
+        kept = [one for one in stored[which] if one["held"] in (4, 16)]
+        said = sorted(now[which], key=lambda one: -one["held"])
+        assert in_six_digits(json.dumps(said)) == in_six_digits(json.dumps(kept)), "stale; run its `now`"
+
+
+def test_what_was_found_is_what_was_not_computed() -> None:
+    """70 to 90 of 100 prompt tokens computed: 20% found, whatever the lookups say."""
+    row = {"computed_tokens": [70, 90], "prompt_tokens": 100, "found_of_lookups": 0.9}
+    assert vllm_gpu_sessions_page.found_of(row) == pytest.approx(0.2)
+
+
+def test_a_share_outside_its_bar_is_bold() -> None:
+    """TTFT p50 of 128 held: 693 ms measured, 411 said by the calibrated twin, 15% allowed."""
+    assert "693, *533* (**-23%**), 411 (**-41%**)" in page()
+
+
+def test_every_letter_is_a_token_of_its_own() -> None:
+    tokenizers = pytest.importorskip("tokenizers", reason="the extra `tokenizers` is not installed")
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(vllm_gpu_sessions.letter_tokenizer(300)))
+    answer = tokenizer.decode([120, 299, 7, 299])
+    assert tokenizer.encode(f"user: hi {answer}").ids[-4:] == [120, 299, 7, 299]
+    assert len(tokenizer.encode("user: hi").ids) == 8

@@ -71,12 +71,17 @@ class Runner:
         self.sender.cancel_all()
 
     def prepared(self, batch: Batch) -> Batch:
-        """The batch with its first prompts made where they are costly, so that making them delays nothing later."""
+        """The batch with its first prompts made where they are costly, and what their conversations' later turns add,
+        so that making them delays nothing later: least of all in a loop that all conversations of a step wait for."""
         if not self.prompts.costly:
             return batch
         first = list(islice(batch.conversations, MOST_PREPARED))
         pairs = zip(first, batch.schedule.recorded(), strict=False)
-        self.prompts.prepare((batch.first_number + turns[0], *recorded) for turns, recorded in pairs)
+        later = islice((turn for turns in first for turn in turns[1:]), MOST_PREPARED)
+        self.prompts.prepare(
+            ((batch.first_number + turns[0], *recorded) for turns, recorded in pairs),
+            later=(batch.first_number + turn for turn in later),
+        )
         return replace(batch, conversations=chain(first, batch.conversations))
 
     async def run(self, batch: Batch, start_ns: int | None = None) -> None:

@@ -51,6 +51,7 @@ class Prompts:
         self._order = list(range(len(self._dataset.conversations))) if self._dataset else []
         random.Random(f"order {workload.seed}").shuffle(self._order)
         self._prepared: dict[int, PlannedPrompt] = {}
+        self._later: dict[int, tuple[str, int]] = {}  # texts of later turns and their tokens
         if workload.images is not None and not chat:
             raise InputError("images need chat messages: use an OpenAI server's /v1/chat/completions")
 
@@ -72,10 +73,15 @@ class Prompts:
         """A prompt takes so long to make that it should lie ready before the load starts."""
         return self._workload.tokenizer is not None or self._workload.images is not None
 
-    def prepare(self, numbers: Iterable[tuple[int, tuple[int, int] | None, Blocks | None]]) -> None:
-        """Make the first turns of these (number, tokens, blocks) now; each is handed out once."""
-        self._prepared = {}
+    def prepare(
+        self, numbers: Iterable[tuple[int, tuple[int, int] | None, Blocks | None]], later: Iterable[int] = ()
+    ) -> None:
+        """Make the first turns of these (number, tokens, blocks) now, and what these `later` turns add to what came
+        before them; each is handed out once."""
+        self._prepared, self._later = {}, {}
         self._prepared = {number: self.planned(number, tokens, blocks) for number, tokens, blocks in numbers}
+        if self._dataset is None:
+            self._later = {number: self._texts.turn(number, self._drawn(number)[0]) for number in later}
 
     def planned(
         self, number: int, tokens: tuple[int, int] | None = None, blocks: Blocks | None = None
@@ -122,7 +128,8 @@ class Prompts:
         said = self._texts.answer(number, tokens) if answer is None else answer
         drawn_input, drawn_output = self._drawn(number)
         if self._dataset is None:
-            text, new_tokens = self._texts.turn(number, drawn_input)
+            made = self._later.pop(number, None)
+            text, new_tokens = made if made is not None else self._texts.turn(number, drawn_input)
         else:
             turns, (_, _, place) = self._recorded(number), self._workload.place(number)
             if place >= len(turns):
