@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from moto.ec2.models.vpcs import VPCBackend
-
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
 
@@ -41,6 +39,8 @@ def _endpoint(caller: Caller, params: Params) -> None:
 
 
 def _services(caller: Caller) -> Any:
+    from moto.ec2.models.vpcs import VPCBackend  # noqa: PLC0415  reads every region's machines: a third of a cloud's start
+
     return VPCBackend._collect_default_endpoint_services(caller.account, _HOME)
 
 
