@@ -15,7 +15,7 @@ from moto.kms.models import KmsBackend
 from moto.s3.models import FakeBucket
 from moto.server import ThreadedMotoServer
 
-from loadproof.localcloud.account import subscriptions
+from loadproof.localcloud.account import owners, subscriptions
 from loadproof.localcloud.scratch import scratch_folder
 
 
@@ -43,6 +43,7 @@ def start_moto() -> MotoHost:
     _know_keys_by_arn()
     _say_what_is_not_here()
     subscriptions.install()
+    owners.install()
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
     server.start()
