@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, exp
+from typing import NamedTuple
 
 from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.deployment import PlannedDeployment
@@ -150,15 +151,19 @@ def predict_level(
     ttfts_ms = (ttft_ms, queue_ms + max(first_ms, prefill_ms))
     interrupted_ms = service_ms - min(first_ms, alone_ms + deployment.server.ttft_ms)
     longest_ms = interrupted_ms / (output_tokens - 1) if output_tokens > 1 else decode_ms
-    return loop.level(
-        output_tokens,
-        service_ms,
-        step_ms,
-        ttfts_ms,
-        (tpot_ms, max(tpot_ms, longest_ms)),
-        is_near=near_limit(loop.in_flight, capacity),
-        prompt_share=prefill_ms / service_ms,
-    )
+    tpots_ms = (tpot_ms, max(tpot_ms, longest_ms))
+    marks = _Marks(near_limit(loop.in_flight, capacity), prefill_ms / service_ms)
+    return loop.level(output_tokens, service_ms, step_ms, ttfts_ms, tpots_ms, marks)
+
+
+class _Marks(NamedTuple):
+    """What `PredictedLevel` says beside the times."""
+
+    near_limit: bool = False
+    prompt_share: float = 0.0
+
+
+_UNMARKED = _Marks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +194,7 @@ class _Loop:
         step_ms: float,
         ttfts_ms: tuple[float, float],
         tpots_ms: tuple[float, float],
-        *,
-        is_near: bool = False,
-        prompt_share: float = 0.0,
+        marks: _Marks = _UNMARKED,
     ) -> PredictedLevel:
         """The level where a batch takes `service_ms`; `ttfts_ms` and `tpots_ms` are means and a batch's longest."""
         e2e_ms = self.e2e_ms(service_ms)
@@ -210,8 +213,8 @@ class _Loop:
             requests_per_s=requests_per_ms * 1e3,
             refused=round((self.in_flight - self.admitted) * self.busy_copies),
             over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
-            near_limit=is_near,
-            prompt_share=prompt_share,
+            near_limit=marks.near_limit,
+            prompt_share=marks.prompt_share,
         )
 
 

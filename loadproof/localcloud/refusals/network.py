@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
@@ -32,16 +32,15 @@ def _ports(caller: Caller, params: Params) -> None:
 def _endpoint(caller: Caller, params: Params) -> None:
     name = params.get("ServiceName") or ""
     alike = name.replace(f".{caller.region}.", f".{_HOME}.")
-    known = {one["ServiceName"] for one in _services(caller)}
     foreign = ".vpce-svc-" in name or not name.startswith("com.amazonaws.")
     message = f"The Vpc Endpoint Service '{name}' does not exist"
-    require(foreign or alike in known, "InvalidServiceName", message)
+    require(foreign or alike in _services(caller), "InvalidServiceName", message)
 
 
-def _services(caller: Caller) -> Any:
+def _services(caller: Caller) -> set[str]:
     from moto.ec2.models.vpcs import VPCBackend  # noqa: PLC0415  reads every region's machines: a third of a cloud's start
 
-    return VPCBackend._collect_default_endpoint_services(caller.account, _HOME)
+    return {one["ServiceName"] for one in VPCBackend._collect_default_endpoint_services(caller.account, _HOME)}
 
 
 RULES: dict[str, Rule] = {
