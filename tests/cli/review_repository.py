@@ -8,7 +8,6 @@ makes it fall over.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -70,9 +69,6 @@ PROFILE: dict[str, Any] = {
     "workload": {"input_tokens": 256, "output_tokens": 64},
 }
 ENVIRONMENT = 'account: "123456789012"\nregion: us-east-1\n'
-# What repositories begin with, by its kind, and its commit: a copy costs less than four runs of git.
-_KEPT = tempfile.TemporaryDirectory(prefix="review-repositories-")
-_BEGUN: dict[object, tuple[Path, str]] = {}
 
 
 class Project:
@@ -82,17 +78,7 @@ class Project:
         self.root = root
         self.runs_file = root.parent / f"{root.name}.runs"
         self.cache = Cache(root.parent / f"{root.name}.cache")
-        kind = (own_code, tuple(environments.items()))
-        if kind not in _BEGUN:
-            self._begin(own_code, environments)
-            _BEGUN[kind] = Path(_KEPT.name) / str(len(_BEGUN)), self.commit("first")
-            shutil.copytree(root, _BEGUN[kind][0])
-        else:
-            shutil.copytree(_BEGUN[kind][0], root)
-        self.first = _BEGUN[kind][1]
-
-    def _begin(self, own_code: bool, environments: dict[str, tuple[str, ...]]) -> None:
-        self.root.mkdir(parents=True)
+        root.mkdir(parents=True)
         self.git("init", "-q", "-b", "main")
         if own_code:
             self.write("app.py", APP)
@@ -103,6 +89,7 @@ class Project:
             self.write(f"deploy_profiles/{environment}/environment.yaml", ENVIRONMENT)
             for name in names:
                 self.profile(f"{environment}/{name}")
+        self.first = self.commit("first")
 
     def git(self, *arguments: str) -> str:
         """Its output, stripped; as nobody in particular, and at one time, so that ids are the same in every run."""
