@@ -309,7 +309,14 @@ def calibration_in(case: Case, folder: Path) -> Path:
 
 
 def predicted(case: Case, calibration: Path | None = None) -> Json:
-    """What `loadproof plan` says: the cache's room, and of every level means and the range of each."""
+    """What `loadproof plan` says: the cache's room, and of every level means and the range of each.
+
+    By what its --format json is made of, without the search for other machines: nobody asks for them here.
+    """
+    from loadproof.advice.document import plan_document
+    from loadproof.profiles import load_profile
+    from loadproof.simulation import make_plan
+
     found: Json = {"levels": []}
     for (prompt, answer), concurrencies in case.loads.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -320,10 +327,7 @@ def predicted(case: Case, calibration: Path | None = None) -> Json:
                 shutil.copy(calibration, folder)
                 text += f"\ncalibration: {calibration.name}\n"
             profile.write_text(text, encoding="utf-8")
-            command = [sys.executable, "-m", "loadproof", "plan", str(profile), "--format", "json"]
-            plan = json.loads(
-                subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY).stdout
-            )
+            plan = json.loads(json.dumps(plan_document(make_plan(load_profile(profile)))))
         found["kv_cache_tokens"] = plan["memory"]["kv_token_capacity"]
         for level in plan["levels"]:
             if level["concurrency"] in concurrencies:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, exp
+from typing import NamedTuple
 
 from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.deployment import PlannedDeployment
+from loadproof.capacity.kept import last_kept
 from loadproof.capacity.memory import batch_limits
 from loadproof.capacity.steps import StepTimes
 from loadproof.errors import InputError
@@ -14,6 +16,8 @@ from loadproof.families import BatchLimits
 
 # SageMaker closes an invocation that is not streamed after 60 s.
 INVOCATION_LIMIT_MS = 60_000.0
+
+_times_of = last_kept(StepTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class PredictedLevel:
     parts: tuple[tuple[str, Tails], ...] = ()
 
 
+@last_kept
 def batch_capacity(deployment: PlannedDeployment, input_tokens: int, output_tokens: int) -> int:
     """How many such requests one copy can run at once: KV cache, sequences. 0 when not even one.
 
@@ -128,7 +133,7 @@ def predict_level(
     groups, step_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0 if staggered else batch)
     _, alone_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0)
     prefill_ms = step_ms * (batch if staggered else groups)
-    decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
+    decode_ms = _times_of(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
     service_ms = deployment.server.ttft_ms + prefill_ms + (output_tokens - 1) * decode_ms
     if staggered:
         first_ms = step_ms + _underway_ms(deployment.limits, batch, service_ms, prefill_ms, decode_ms)
@@ -146,8 +151,19 @@ def predict_level(
     ttfts_ms = (ttft_ms, queue_ms + max(first_ms, prefill_ms))
     interrupted_ms = service_ms - min(first_ms, alone_ms + deployment.server.ttft_ms)
     longest_ms = interrupted_ms / (output_tokens - 1) if output_tokens > 1 else decode_ms
-    level = loop.level(output_tokens, service_ms, step_ms, ttfts_ms, (tpot_ms, max(tpot_ms, longest_ms)))
-    return replace(level, near_limit=near_limit(loop.in_flight, capacity), prompt_share=prefill_ms / service_ms)
+    tpots_ms = (tpot_ms, max(tpot_ms, longest_ms))
+    marks = _Marks(near_limit(loop.in_flight, capacity), prefill_ms / service_ms)
+    return loop.level(output_tokens, service_ms, step_ms, ttfts_ms, tpots_ms, marks)
+
+
+class _Marks(NamedTuple):
+    """What `PredictedLevel` says beside the times."""
+
+    near_limit: bool = False
+    prompt_share: float = 0.0
+
+
+_UNMARKED = _Marks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +194,7 @@ class _Loop:
         step_ms: float,
         ttfts_ms: tuple[float, float],
         tpots_ms: tuple[float, float],
+        marks: _Marks = _UNMARKED,
     ) -> PredictedLevel:
         """The level where a batch takes `service_ms`; `ttfts_ms` and `tpots_ms` are means and a batch's longest."""
         e2e_ms = self.e2e_ms(service_ms)
@@ -196,6 +213,8 @@ class _Loop:
             requests_per_s=requests_per_ms * 1e3,
             refused=round((self.in_flight - self.admitted) * self.busy_copies),
             over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
+            near_limit=marks.near_limit,
+            prompt_share=marks.prompt_share,
         )
 
 
@@ -204,7 +223,7 @@ def _gathered(deployment: PlannedDeployment, input_tokens: int, output_tokens: i
 
     With `c` clients a copy, `B = min(c, batch_size, memory)`. Answers come whole: TTFT is E2E, and TPOT is 0.
     """
-    times, limits, batch = StepTimes(deployment), deployment.limits, loop.batch
+    times, limits, batch = _times_of(deployment), deployment.limits, loop.batch
     prefill_ms = times.prefill_ms(round(batch * input_tokens), requests=ceil(batch))
     decode_ms = times.decode_ms(batch, batch * (input_tokens + output_tokens / 2))
     delay_ms = limits.max_batch_delay_ms if loop.admitted < limits.max_sequences else 0.0
@@ -243,7 +262,7 @@ def _prefill(deployment: PlannedDeployment, input_tokens: int, cached_tokens: in
     # A prompt longer than the budget takes several steps of a chunked scheduler, one over-long step of any other.
     pieces = ceil(new_tokens / budget) if deployment.limits.scheduler == "chunked" else 1
     tokens = group * new_tokens
-    piece_ms = StepTimes(deployment).step_ms(
+    piece_ms = _times_of(deployment).step_ms(
         prefill_tokens=tokens / pieces,
         prefill_pairs=tokens * (cached_tokens + new_tokens / 2) / pieces,
         prefill_requests=group,

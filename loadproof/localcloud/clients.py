@@ -19,6 +19,7 @@ class Clients:
         self.endpoint_url = ""
         self._keys = keys
         self._lock = threading.Lock()
+        self._session = boto3.session.Session()  # one for all: each would read botocore's descriptions anew
         self._made: dict[tuple[str, str, str], BaseClient] = {}
 
     def client(self, service: str, caller: Caller) -> BaseClient:
@@ -26,7 +27,7 @@ class Clients:
         with self._lock:
             known = self._made.get((service, caller.account, caller.region))
             if known is None:
-                known = boto3.session.Session().client(
+                known = self._session.client(
                     service,
                     region_name=caller.region,
                     endpoint_url=self.endpoint_url,

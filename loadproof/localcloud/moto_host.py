@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 from moto.iam.access_control import PermissionResult
@@ -15,7 +17,7 @@ from moto.kms.models import KmsBackend
 from moto.s3.models import FakeBucket
 from moto.server import ThreadedMotoServer
 
-from loadproof.localcloud.account import subscriptions
+from loadproof.localcloud.account import owners, subscriptions
 from loadproof.localcloud.scratch import scratch_folder
 
 
@@ -39,14 +41,21 @@ class _NotProvided(ServiceException):
 
 def start_moto() -> MotoHost:
     """Start moto in threads of this process, which `local` has started with moto's settings."""
+    _read_descriptions_once()
     _keep_policies_unenforced()
     _know_keys_by_arn()
     _say_what_is_not_here()
     subscriptions.install()
+    owners.install()
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
     server.start()
     return MotoHost(socket_path, server)
+
+
+def _read_descriptions_once() -> None:
+    """moto makes a session wherever it wants to know AWS's regions, and each would read botocore's files anew."""
+    botocore.session.create_loader = cache(botocore.session.create_loader)
 
 
 def _keep_policies_unenforced() -> None:

@@ -27,8 +27,8 @@ from botocore.model import OperationModel, Shape
 from moto.core.parse import QueryParser
 from moto.core.serialize import QuerySerializer
 from moto.core.utils import get_service_model
-from moto.iam.models import get_account_id_from
 
+from loadproof.localcloud.account.owners import owner_of
 from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def caller_of(authorization: str, home_region: str) -> tuple[Caller, str]:
     """The caller and the service named in a SigV4 header, which the gate has verified."""
     scope = _SCOPE.search(authorization)
     key, region, service = scope.group("key", "region", "service") if scope else ("", home_region, "")
-    return Caller(account=get_account_id_from(key), region=region, access_key=key), service
+    return Caller(account=owner_of(key), region=region, access_key=key), service
 
 
 class Service:

@@ -37,7 +37,7 @@ from run_server import ModelServer, serving
 
 ITEMS, IN_FLIGHT, LEVELS, REQUESTS = 60, 4, (1, 4), 20
 ANSWER_S, SENT_AT_ONCE = 0.02, 10
-CAPTURES, CAPTURED, KEPT_EVERY = 4, 10_000, 1_000  # files, requests in each, and how often a reading is written down
+CAPTURES, CAPTURED, KEPT_EVERY = 4, 2_500, 250  # files, requests in each, and how often a reading is written down
 CODES = {0, 1, 2, 3, 4, 130}  # those of docs/design: none of them is a crash
 MAIN = "from loadproof.cli.main import main; main()"
 JUMPING = """

@@ -48,7 +48,7 @@ def kills(start: Start, setting: Setting = KILLS, *, messages: int, times: int) 
         world.start_consumers()
         for done in moments:
             while len(sent) - world.left() < done:
-                time.sleep(0.02)
+                time.sleep(0.1)
             time.sleep(chance.uniform(0, 0.3))
             world.signal("kill")
         world.wait_until_empty(60 + messages)
@@ -75,7 +75,7 @@ def terms(start: Start, *, messages: int, times: int, slack_s: float, seed: int 
         world.start_consumers()
         for done in moments:
             while messages - world.left() < done:
-                time.sleep(0.02)
+                time.sleep(0.1)
             world.signal("term")
         world.wait_until_empty(60 + messages)
         found, ends = account(world, keys), list(world.ends)

@@ -103,7 +103,7 @@ class Cloud:
             status = str(cfn.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
             if status.endswith(_ENDED) and "_IN_PROGRESS" not in status:
                 return status
-            time.sleep(0.05)
+            time.sleep(0.15)  # each look costs both sides some milliseconds of the processor
         raise AssertionError(f"{name} goes on and on: {self.reasons(name)}")
 
     def reasons(self, name: str) -> list[str]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Protocol
 
-from moto.iam.models import get_account_id_from, iam_backends
+from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
+
+from loadproof.localcloud.account.owners import owner_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class CloudKeys:
     def signing(self, access_key: str) -> dict[str, str]:
         """What a boto3 client is made with, so that a service asks another in its caller's name (and account)."""
         # In the home account the cloud's own keys do, and outlive every session.
-        foreign = bool(access_key) and get_account_id_from(access_key) != get_account_id_from(self.access_key)
+        foreign = bool(access_key) and owner_of(access_key) != owner_of(self.access_key)
         known = self.find(access_key) if foreign else None
         if known is None:
             return {"aws_access_key_id": self.access_key, "aws_secret_access_key": self._own.secret}
@@ -47,7 +49,7 @@ class CloudKeys:
         """None for a key that this cloud did not hand out, or that is switched off."""
         if access_key == self.access_key:
             return self._own
-        account = get_account_id_from(access_key)
+        account = owner_of(access_key)
         for partition, backend in list(iam_backends[account].items()):
             known = backend.access_keys.get(access_key)
             if known is None or known.status != "Active":

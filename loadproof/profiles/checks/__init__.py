@@ -38,7 +38,8 @@ def _findings(part: Profile | Environment, environment: Environment | None) -> I
         subjects = (Subject(part, components, environment), *components)
     for rule in RULES:
         for subject in subjects:
-            yield from _readable(rule.findings(subject))
+            if isinstance(subject, rule.takes):
+                yield from _readable(rule.findings(subject))
 
 
 def _readable(findings: Iterator[Finding]) -> Iterator[Finding]:
