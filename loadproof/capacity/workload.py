@@ -9,7 +9,6 @@ from typing import Literal, Protocol, TypeAlias
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
-from loadproof.capacity.kept import last_kept
 from loadproof.capacity.memory import memory_fit
 from loadproof.families import FAMILIES
 from loadproof.profiles.mixture import longest_of, planned_mixture_of
@@ -105,7 +104,7 @@ class PlannedWorkload:
             )
 
         mixture = self.mixture
-        if mixture is None or _always_one(mixture):
+        if mixture is None or mixture.in_flight(1.0, 1.0) == 1.0:  # one after another, and nobody pauses
             return level(sessions)
         least, most = 1, max(2, ceil(sessions * mixture.in_flight(1.0, inf)))
         while most - least > 1:  # the more are in flight, the longer each takes, and the less the pauses weigh
@@ -144,12 +143,6 @@ class PlannedWorkload:
         prompt, history = self.longest
         kept = cached * history / max(1, self.history_tokens)
         return max(1.0, (prompt - kept) / max(1.0, self.input_tokens - cached))
-
-
-@last_kept
-def _always_one(mixture: Mixture) -> bool:
-    """Whether a session always has one request in flight: one after another, and nobody pauses."""
-    return mixture.in_flight(1.0, 1.0) == 1.0
 
 
 def met_again(turns: int, copies: int) -> float:
