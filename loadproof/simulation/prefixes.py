@@ -203,9 +203,7 @@ def _joined(first: Any, later: Any) -> Any:
         return None
     if not isinstance(first, range):
         return first + later
-    return (
-        range(first.start, later.stop, first.step) if first.stop == later.start and first.step == later.step else None
-    )
+    return range(first.start, later.stop) if first.stop == later.start and first.step == later.step == 1 else None
 
 
 class PromptCache:

@@ -88,7 +88,8 @@ steps = st.lists(
         st.integers(0, 12),
         st.lists(st.integers(0, 2), max_size=8),
     ),
-    max_size=40,
+    min_size=10,
+    max_size=60,
 )
 
 
@@ -107,7 +108,7 @@ def test_every_block_is_kept_and_evicted_as_by_itself(steps: Any, kind: type[Any
         elif name == "text":
             both.come(range(which % 2, which % 2 + 2 * size), len(new))
         elif name == "shrink":
-            both.shrink(2 * which)
+            both.shrink(which)
         elif both.running:
             both.go(which, size if name == "put back" else 0)
         both.same()
