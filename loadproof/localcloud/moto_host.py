@@ -17,7 +17,8 @@ from moto.kms.models import KmsBackend
 from moto.s3.models import FakeBucket
 from moto.server import ThreadedMotoServer
 
-from loadproof.localcloud.account import owners, subscriptions
+from loadproof.localcloud import owners
+from loadproof.localcloud.account import subscriptions
 from loadproof.localcloud.scratch import scratch_folder
 
 

@@ -28,7 +28,7 @@ from moto.core.parse import QueryParser
 from moto.core.serialize import QuerySerializer
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.account.owners import owner_of
+from loadproof.localcloud.owners import owner_of
 from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)

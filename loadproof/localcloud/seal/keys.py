@@ -9,7 +9,7 @@ from typing import Protocol
 from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
-from loadproof.localcloud.account.owners import owner_of
+from loadproof.localcloud.owners import owner_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import sys
 
 from moto.iam.models import iam_backends
 
-from loadproof.localcloud.account.owners import owner_of
+from loadproof.localcloud.owners import owner_of
 
 
 def test_a_key_is_its_accounts_whatever_its_partition() -> None:
