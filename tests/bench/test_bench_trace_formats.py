@@ -366,17 +366,19 @@ def test_a_trace_of_failures_alone_has_no_rows(tmp_path: Path) -> None:
 
 
 def test_found_blocks_are_those_of_a_plain_replay() -> None:
-    """Against a cache of lists: 2,000 prompts over trees of prefixes, room for 64 blocks."""
-    chance, cache, plain = Random(7), BlockCache(), OrderedDict[int, bool]()
+    """Against an LRU of blocks with all before them, as servers name them: 2,000 prompts over trees of prefixes whose
+    ids come again after others, room for 64 blocks."""
+    chance, cache, plain = Random(7), BlockCache(), OrderedDict[tuple[int, ...], bool]()
     for _ in range(2_000):
         root = chance.randrange(6)
         prompt = [root * 1000 + depth * 10 + chance.randrange(2) for depth in range(chance.randrange(1, 12))]
+        named = [tuple(prompt[: end + 1]) for end in range(len(prompt))]
         expected = 0
-        for block in prompt:
+        for block in named:
             if block not in plain:
                 break
             expected += 1
-        for block in reversed(prompt):
+        for block in reversed(named):
             plain.pop(block, None)
             plain[block] = True
         while len(plain) > 64:
