@@ -91,15 +91,26 @@ def _holding(profile: Profile, machine: Instance, copies: Callable[[Component], 
     return min(most, max(endpoint.min_instances, needed))
 
 
+def copies_short(profile: Profile, deployment: PlannedDeployment, knees: Sequence[Knee]) -> tuple[int, int] | None:
+    """(copies that the workload needs within the objectives, the most there may be) where these are too few, predicted.
+
+    None where they do, and where nobody knows: no scaling, a recorded trace, objectives that no load meets.
+    """
+    if profile.endpoint is None or components_of(profile)[0].scaling is None:
+        return None
+    load = _load(profile, deployment, knees, (OBJECTIVE_BOUND, MARGINAL_GAIN))
+    if profile.workload.arrivals.process == "trace" or load is None:
+        return None
+    needed, (_, most) = _whole(load), _bounds(profile)
+    return (needed, most) if needed > most else None
+
+
 def _expected_copies(
     profile: Profile, deployment: PlannedDeployment | None, knees: Sequence[Knee]
 ) -> tuple[int | None, str]:
     """(copies of the profile's own model that its workload needs, what to know about that)."""
-    endpoint, main = endpoint_of(profile), components_of(profile)[0]
-    plain = endpoint.hosting == "plain_variant"
-    fewest = endpoint.min_instances if plain else main.copies.min
-    most = endpoint.max_instances if plain else most_copies(main)
-    if main.scaling is None:
+    fewest, most = _bounds(profile)
+    if components_of(profile)[0].scaling is None:
         return fewest, ""
     if profile.workload.arrivals.process == "trace":
         return None, "what is expected is not known: a recorded trace of arrivals has no one rate"
@@ -112,10 +123,22 @@ def _expected_copies(
         note = "the objectives are predicted to be missed at any load: what is expected is reckoned at the knee instead"
     if load is None:
         return None, "what is expected is not known: no request of this workload can be served"
-    needed = max(1, ceil(round(load, 9)))
+    needed = _whole(load)
     if needed > most:
         note = f"the workload needs {needed:,} copies, more than the most ({most:,})"
     return min(most, max(fewest, needed)), note
+
+
+def _bounds(profile: Profile) -> tuple[int, int]:
+    """(fewest, most) copies of the profile's own model; a plain variant's are its instances."""
+    endpoint, main = endpoint_of(profile), components_of(profile)[0]
+    if endpoint.hosting == "plain_variant":
+        return endpoint.min_instances, endpoint.max_instances
+    return main.copies.min, most_copies(main)
+
+
+def _whole(load: float) -> int:
+    return max(1, ceil(round(load, 9)))
 
 
 def _load(

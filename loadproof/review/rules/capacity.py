@@ -1,11 +1,13 @@
-"""Rule about less capacity than before (LR014)."""
+"""Rules about capacity: less than before, and less than the workload needs (LR014, LR069)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loadproof.capacity.instances import copies_short
+from loadproof.capacity.plan import Plan
 from loadproof.profiles import Profile
-from loadproof.review.rules.change import Change, models_by_name, rendered
+from loadproof.review.rules.change import Change, View, models_by_name, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import number, place_label, target_pairs
 
@@ -27,6 +29,34 @@ def capacity_lowered(change: Change) -> Iterator[Found]:
     yield from reported
     if not reported:  # the code may lower what the profile leaves alone
         yield from _lower_bounds(change)
+
+
+@rule(
+    "LR069",
+    "Workload needs more copies than there may be",
+    reason="At the expected load the most copies run, and requests still wait or are refused: what is shown as the "
+    "cost of that load is the cost of too few machines.",
+    mend="Raise copies.max (and endpoint.max_instances, where copies have no room), or take a larger machine "
+    "(`loadproof plan` compares them).",
+    source="the planner (docs/how-the-planner-works.md): the load over one copy's knee, predicted",
+    severity="risk",
+)
+def too_few_copies(change: Change) -> Iterator[Found]:
+    short = _short(change.after, change.context.plan_after)
+    if short is None or short == _short(change.before, change.context.plan_before):
+        return
+    needed, most = short
+    endpoint = change.after.profile.endpoint if change.after.profile else None
+    plain = endpoint is not None and endpoint.hosting == "plain_variant"
+    field = "endpoint.max_instances" if plain else "copies.max"
+    message = f"the workload needs {needed:,} copies within the objectives, and there are {most:,} at the most"
+    yield Found(field, message, f"raise it to {needed:,} or more, or compare machines with `loadproof plan`")
+
+
+def _short(view: View, plan: Plan | None) -> tuple[int, int] | None:
+    """By the lengths that a trace was fitted with, where the profile names one."""
+    profile = view.side.planned if view.side else None
+    return None if profile is None or plan is None else copies_short(profile, plan.deployment, plan.knees)
 
 
 def _lower_bounds(change: Change) -> Iterator[Found]:
