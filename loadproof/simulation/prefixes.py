@@ -6,8 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
-from operator import ne
-from typing import Any
+from operator import add, ne
 
 from loadproof.simulation.request import Request
 
@@ -42,7 +41,7 @@ class _Run:
 
     __slots__ = ("children", "holders", "ids", "kept", "parent")
 
-    def __init__(self, ids: Any, parent: _Run | None = None) -> None:
+    def __init__(self, ids: Sequence[int], parent: _Run | None = None) -> None:
         self.ids, self.holders, self.kept = ids, 0, False
         self.parent = parent or self
         self.children: dict[int, _Run] = {}  # by their first block
@@ -122,7 +121,7 @@ class BlockCache:
                 self._forget(run)
                 self._prune(run)
 
-    def _beginning(self, blocks: Any, *, kept: bool) -> int:
+    def _beginning(self, blocks: Sequence[int], *, kept: bool) -> int:
         at, end, run = 0, len(blocks), self._root
         while at < end:
             child = run.children.get(blocks[at])
@@ -136,7 +135,7 @@ class BlockCache:
             at = after
         return at
 
-    def _path(self, run: _Run, blocks: Any, at: int, end: int) -> list[_Run]:
+    def _path(self, run: _Run, blocks: Sequence[int], at: int, end: int) -> list[_Run]:
         """The runs below this one that are these blocks from `at` to `end`, made where there are none."""
         path = []
         while at < end:
@@ -192,18 +191,17 @@ class BlockCache:
             run = run.parent
 
 
-def _alike(ids: Any, there: Any) -> int:
+def _alike(ids: Sequence[int], there: Sequence[int]) -> int:
     """How many of these are the same, from the first on."""
     return next(compress(count(), map(ne, ids, there)), min(len(ids), len(there)))
 
 
-def _joined(first: Any, later: Any) -> Any:
+def _joined(first: Sequence[int], later: Sequence[int]) -> Sequence[int] | None:
     """One run's ids; None where they are of two kinds, or ranges apart."""
-    if type(first) is not type(later):
-        return None
-    if not isinstance(first, range):
-        return first + later
-    return range(first.start, later.stop) if first.stop == later.start and first.step == later.step == 1 else None
+    if isinstance(first, range) and isinstance(later, range):
+        return range(first.start, later.stop) if first.stop == later.start and first.step == later.step == 1 else None
+    joined: Sequence[int] | None = add(first, later) if type(first) is type(later) else None
+    return joined
 
 
 class PromptCache:
