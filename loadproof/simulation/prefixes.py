@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
-from operator import ne
+from operator import add, ne
 
 from loadproof.simulation.request import Request
 
@@ -198,14 +198,10 @@ def _alike(ids: Sequence[int], there: Sequence[int]) -> int:
 
 def _joined(first: Sequence[int], later: Sequence[int]) -> Sequence[int] | None:
     """One run's ids; None where they are of two kinds, or ranges apart."""
-    if isinstance(first, list) and isinstance(later, list):
-        return first + later
-    if isinstance(first, tuple) and isinstance(later, tuple):
-        return first + later
     if isinstance(first, range) and isinstance(later, range):
-        one_after_another = first.stop == later.start and first.step == later.step
-        return range(first.start, later.stop, first.step) if one_after_another else None
-    return None
+        return range(first.start, later.stop) if first.stop == later.start and first.step == later.step == 1 else None
+    joined: Sequence[int] | None = add(first, later) if type(first) is type(later) else None
+    return joined
 
 
 class PromptCache:
