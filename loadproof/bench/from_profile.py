@@ -26,7 +26,7 @@ from loadproof.profiles import (
     protocol_of,
 )
 from loadproof.profiles.judging import requests_to_judge
-from loadproof.profiles.mixture import busiest_per_s, counts_of, mixture_of
+from loadproof.profiles.mixture import busiest_per_s, counts_of, image_tokens_of, mixture_of
 from loadproof.profiles.names import endpoint_name, inference_component_name
 from loadproof.profiles.on_bedrock import bedrock_settings, deployed_name, invoked_id
 from loadproof.profiles.schema import Component, Profile, Workload
@@ -103,11 +103,15 @@ def _spec(profile: Profile, choice: ProfileChoice, target: Target) -> BenchmarkS
 
 def workload_of(profile: Profile, folder: Path) -> WorkloadSpec:
     """What the profile's requests look like; its files lie relative to the profile's `folder`."""
-    return workload_spec(profile.workload, folder, profile.benchmark.seed)
+    return workload_spec(profile.workload, folder, profile.benchmark.seed, image_tokens_of(profile) or 0)
 
 
-def workload_spec(workload: Workload, folder: Path, seed: int) -> WorkloadSpec:
-    """A profile's part as what is sent."""
+def workload_spec(workload: Workload, folder: Path, seed: int, picture_tokens: int = 0) -> WorkloadSpec:
+    """A profile's part as what is sent. `picture_tokens` of each session are sent beside its text."""
+
+    def of_text(most: int | None) -> int | None:
+        return None if most is None else most - picture_tokens
+
     images = workload.images
     dataset = str(folder / workload.dataset) if workload.dataset else None
     return WorkloadSpec(
@@ -121,8 +125,12 @@ def workload_spec(workload: Workload, folder: Path, seed: int) -> WorkloadSpec:
         think_time_s=float(workload.think_time_s),
         think_time_stddev_s=float(workload.think_time_stddev_s),
         continues=float(workload.continues),
-        max_context_tokens=workload.max_context_tokens,
-        classes=mixture_of(workload).classes if workload.classes or workload.steps else (),
+        max_context_tokens=of_text(workload.max_context_tokens),
+        classes=tuple(
+            replace(one, max_context_tokens=of_text(one.max_context_tokens)) for one in mixture_of(workload).classes
+        )
+        if workload.classes or workload.steps
+        else (),
         dataset=dataset,
         tokenizer=str(folder / workload.tokenizer) if workload.tokenizer else None,
         answer_length=workload.answer_length,

@@ -11,7 +11,7 @@ from loadproof.profiles.schema import Arrivals, Profile, TokenDistribution, Work
 from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
 
 _OWN = ("name", "share", "objectives")  # of a class, and nothing that the workload has too
-_ALONE = {"continues": 1.0, "max_context_tokens": None, "think_time_s": 0.0, "think_time_stddev_s": 0.0}  # no next turn
+_ALONE = {"continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0}  # where no turn follows
 
 
 def planned_mixture_of(profile: Profile) -> Mixture:
@@ -45,7 +45,7 @@ def merged(workload: Workload, part: WorkloadClass) -> Workload:
     written = {name: getattr(part, name) for name in type(part).model_fields if name not in _OWN}
     changed = {name: value for name, value in written.items() if value is not None}
     if "steps" in changed:  # an agent's steps are no conversation's turns
-        changed = {"turns": 1, **_ALONE, **changed}
+        changed = {"turns": 1, "max_context_tokens": None, **_ALONE, **changed}
     elif "turns" in changed:
         changed["steps"] = ()
         if part.turns == 1:  # nobody thinks after it

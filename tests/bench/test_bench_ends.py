@@ -11,6 +11,7 @@ import yaml
 from bench_fakes import FakeEndpoint, serving
 
 from loadproof.bench.connect import parse_target
+from loadproof.bench.from_profile import workload_of
 from loadproof.bench.job import run_benchmark
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.plan import read_plan
@@ -20,6 +21,7 @@ from loadproof.capacity.workload import planned_workload
 from loadproof.loads import Load
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.loader import profile_document
+from loadproof.profiles.mixture import mixture_of, planned_mixture_of
 from loadproof.sessions import ExpectedStep, Mixture, SessionClass, Step, TokenCounts
 from loadproof.simulation.sizes import request_sizes
 
@@ -142,6 +144,44 @@ def test_an_end_that_makes_no_sense_is_told(workload: dict[str, Any], words: str
     (found,) = told(tmp_path, **workload)
     assert "LP254 workload.max_context_tokens" in found
     assert words in found
+
+
+def test_an_end_that_nothing_reaches_is_told(tmp_path: Path) -> None:
+    """Two turns of 3,328 tokens with their answers are 6,656."""
+    (found,) = check_file(file_of(tmp_path, turns=2, max_context_tokens=8192)).problems
+    assert "it ends nothing: the longest session has 6,656 tokens" in str(found)
+
+
+PICTURES = {
+    "model": {"id": "Qwen/Qwen2.5-VL-7B-Instruct", "source": {"type": "s3", "s3_uri": "s3://models/qwen/"}},
+    "objectives": {"at_concurrency": 2, "ttft_p95_ms": 9000},
+}
+IMAGES = {"width_px": 1024, "height_px": 1024}  # 37 x 37 tokens and two around them
+
+
+def pictured(folder: Path, **workload: Any) -> Path:
+    file = file_of(folder, images=IMAGES, input_tokens=300, output_tokens=200, **workload)
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | PICTURES), encoding="utf-8")
+    return file
+
+
+def test_pictures_take_room_in_what_is_sent_as_in_what_is_planned(tmp_path: Path) -> None:
+    """1,371 of pictures and turns of 500 within 3,000: three, for the plan and for the benchmark."""
+    profile = load_profile(pictured(tmp_path, turns=12, max_context_tokens=3000))
+    assert planned_mixture_of(profile).requests == workload_of(profile, tmp_path).mixture.requests == 3
+
+
+def test_a_first_prompt_has_its_pictures(tmp_path: Path) -> None:
+    found = [str(one) for one in check_file(pictured(tmp_path, turns=12, max_context_tokens=1200)).errors]
+    assert any("may have 1,671 tokens: 1,200 leave no answer" in one for one in found)
+
+
+def test_a_class_of_single_requests_has_the_workloads_end(tmp_path: Path) -> None:
+    """What it does not write is as above."""
+    workload = load_profile(
+        file_of(tmp_path, max_context_tokens=7000, classes=[{"name": "short", "share": 0.5, "turns": 1}])
+    ).workload
+    assert [one.max_context_tokens for one in mixture_of(workload).classes] == [7000, 7000]
 
 
 def test_a_plan_is_of_the_turns_that_are_sent(tmp_path: Path) -> None:

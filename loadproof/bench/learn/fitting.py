@@ -74,6 +74,12 @@ class Learned:
     think_time_s: float | None = None
     think_time_stddev_s: float = 0.0
 
+    @property
+    def ended_by_length(self) -> bool:
+        """Whether conversations drawn of it may come to more than was recorded."""
+        longest_turn = self.input_tokens.max + self.output_tokens.max
+        return self.turns > 1 and self.turns * longest_turn > self.max_context_tokens
+
 
 def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learned:
     """`week`: the factors of a profile's shape, if the rate is to be its mean.

@@ -62,7 +62,7 @@ def planned_as(profile: Profile, learned: Learned) -> Profile:
             "paired_lengths": learned.paired,
             "turns": learned.turns,
             "continues": learned.continues,
-            "max_context_tokens": learned.max_context_tokens if learned.turns > 1 else None,
+            "max_context_tokens": learned.max_context_tokens if learned.ended_by_length else None,
             "shared_prefix_tokens": learned.shared_prefix_tokens,
             "steps": (),
             "classes": (),

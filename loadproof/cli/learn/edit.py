@@ -47,7 +47,7 @@ def _ends_of(learned: Learned) -> Iterator[tuple[Learned, bool]]:
     Drawn each by itself, long prompts and long answers meet that never met: nothing that was recorded was longer than
     the longest request, and no prompt longer than the longest one.
     """
-    if learned.turns == 1:
+    if not learned.ended_by_length:
         yield learned, False
     yield learned, True
     yield ended_within(learned, learned.longest_prompt_tokens + learned.output_tokens.min), True

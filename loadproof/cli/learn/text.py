@@ -182,19 +182,24 @@ def _notes(said: Said) -> list[str]:
         )
     if recorded.failed:
         notes.append(f"{recorded.failed:,} requests that failed, or have no tokens, are left out")
+    apart = [one.name for one in said.closeness if not one.close]
     notes += [
-        f"{one.name} of the learned workload is not within {MOST_APART:.0%} of the recorded traffic's; "
+        f"{name} of the learned workload is not within {MOST_APART:.0%} of the recorded traffic's; "
         "play the traffic itself where that matters"
-        for one in said.closeness
-        if not one.close
+        for name in apart
     ]
+    if said.learned.ended_by_length and apart:
+        notes.append(
+            "turns that found no room were not recorded, and who sends long ones does so again: a workload draws each "
+            "turn by itself, so its conversations are shorter, and lighter, than the recorded ones"
+        )
     return [*notes, *_unlearned(said)]
 
 
 def _unlearned(said: Said) -> Iterator[str]:
     recorded = said.recorded
     if said.learned.turns > 1 and said.learned.think_time_s is None:
-        untold = "nothing tells which requests are one conversation's"
+        untold = "nothing tells when answers ended"
         if recorded.pauses_s:
             untold = (
                 "these requests tell when they began, and not when their answers ended; half of all turns begin within "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -118,7 +119,9 @@ def request_too_long(subject: Subject) -> Iterator[Found]:
     workload = subject.profile.workload
     for side in _SIDES:
         tokens = getattr(workload, side)
-        if isinstance(tokens, TokenDistribution) and tokens.distribution in ("normal", "lognormal") and not tokens.max:
+        cut = side == "output_tokens" and workload.max_context_tokens is not None
+        tailed = isinstance(tokens, TokenDistribution) and tokens.distribution in ("normal", "lognormal")
+        if isinstance(tokens, TokenDistribution) and tailed and not (tokens.max or cut):
             yield Found(
                 ("workload", side), "a tail without end: some requests will be refused", "add `max:`", "warning"
             )
@@ -203,14 +206,17 @@ def too_many_waits(subject: Subject) -> Iterator[Found]:
 )
 def workload_parts(subject: Subject) -> Iterator[Found]:
     workload = subject.profile.workload
+    pictures = image_tokens_of(subject.profile) or 0
     for path, part in (
         (("workload",), workload),
         *((("workload", "classes", place), merged(workload, one)) for place, one in enumerate(workload.classes)),
     ):
         yield from _sessions(path, part)
+        if part.max_context_tokens is not None:
+            yield from _ends(path, part, pictures)
     if workload.arrivals.process == "trace":
-        for name in ("turns", "steps", "classes", "shared_prefix_tokens"):
-            if name in workload.model_fields_set and getattr(workload, name) not in ((), 0, 1):
+        for name in ("turns", "continues", "max_context_tokens", "steps", "classes", "shared_prefix_tokens"):
+            if name in workload.model_fields_set and getattr(workload, name) not in ((), 0, 1, None):
                 found = f"a trace has each request's own lengths and sessions: `{name}` beside it are not sent"
                 yield Found(("workload", name), found, "delete it, or the trace", "warning")
     share = sum(one.share for one in workload.classes)
@@ -256,27 +262,29 @@ def _sessions(path: Path, workload: Workload) -> Iterator[Found]:
     if workload.continues < 1 and (workload.turns == 1 or workload.steps):
         found = "it is the chance that a conversation goes on, and there is none"
         yield Found((*path, "continues"), found, "write `turns: 2` or more, or delete it")
-    if workload.max_context_tokens is not None:
-        yield from _ends(path, workload)
     if workload.steps and workload.turns > 1:
         yield Found((*path, "turns"), "steps stand in place of turns", "delete one of them")
     yield from _graph(path, workload.steps)
 
 
-def _ends(path: Path, workload: Workload) -> Iterator[Found]:
+def _ends(path: Path, workload: Workload, picture_tokens: int) -> Iterator[Found]:
     """Conversations that end before a turn that is too long need room for two, and requests that are made."""
     at, most = (*path, "max_context_tokens"), workload.max_context_tokens or 0
     if workload.steps or workload.dataset is not None:
         found = f"it ends conversations of made prompts, and these are {'steps' if workload.steps else 'a dataset'}"
         yield Found(at, found, "delete it")
         return
-    one = mixture_of(workload).classes[0]
-    longest, turns = longest_of(one)[0][0], len(one.steps)
-    if most <= longest < inf:
-        found = f"a first prompt, which is always sent, may have {longest:,.0f} tokens: {most:,} leave no answer"
-        yield Found(at, found, f"write at least {longest + 1:,.0f}, or give input_tokens a lower `max`")
-    elif turns > 1 and len(one.expected) == 1:
+    one = mixture_of(workload, picture_tokens).classes[0]
+    lengths = longest_of(replace(one, max_context_tokens=None))
+    first, longest = lengths[0][0], lengths[-1][1]
+    if most <= first < inf:
+        found = f"a first prompt, which is always sent, may have {first:,.0f} tokens: {most:,} leave no answer"
+        yield Found(at, found, f"write at least {first + 1:,.0f}, or give input_tokens a lower `max`")
+    elif len(one.steps) > 1 and len(one.expected) == 1:
         yield Found(at, f"no conversation gets to a second turn within {most:,} tokens", "raise it, or delete it")
+    elif longest <= most:
+        found = f"it ends nothing: the longest session has {longest:,.0f} tokens"
+        yield Found(at, found, "lower it, or delete it", "warning")
 
 
 def _graph(path: Path, steps: tuple[WorkloadStep, ...]) -> Iterator[Found]:
