@@ -56,13 +56,13 @@ DROPPED_IN = [
     ),
     pytest.param(
         "review/rules",
-        'from loadproof.review.rules.rule import Found, rule\n@rule("LR099", "Dropped in", reason="?", mend="!")\n'
+        'from loadproof.review.rules.rule import Found, rule\n@rule("LR069", "Dropped in", reason="?", mend="!")\n'
         'def dropped_in(change):\n    yield Found("Queue", "was looked at", "take it out")\n',
         "from loadproof.review.assemble import review_pair\nfrom loadproof.review.model import Pair\n"
         'print(*review_pair(Pair("prod", "chat", None, None), ()).findings)\n'
         "from reference_rules import findings_page as page",
-        "LR099 (risk) Queue: was looked at; take it out",
-        id="LR099",
+        "LR069 (risk) Queue: was looked at; take it out",
+        id="LR069",
     ),
     pytest.param(
         "preflight/rules",

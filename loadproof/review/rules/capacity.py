@@ -1,4 +1,4 @@
-"""Rules about capacity: less than before, and less than the workload needs (LR014, LR069)."""
+"""Rules about capacity: less than before, and less than the workload needs (LR014, LR019)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def capacity_lowered(change: Change) -> Iterator[Found]:
 
 
 @rule(
-    "LR069",
+    "LR019",
     "Workload needs more copies than there may be",
     reason="At the expected load the most copies run, and requests still wait or are refused: what is shown as the "
     "cost of that load is the cost of too few machines.",
