@@ -87,6 +87,15 @@ class Step:
     """of the pictures that go with it, where they are counted as text is"""
 
 
+def chain(
+    prompts: TokenCounts, answers: TokenCounts, turns: int, think_time_s: float = 0.0, think_time_stddev_s: float = 0.0
+) -> tuple[Step, ...]:
+    """A conversation's steps, all of these lengths; a reader thinks before each but the first."""
+    think = (think_time_s, think_time_stddev_s)
+    later = (Step(prompts, answers, (turn,), *think) for turn in range(turns - 1))
+    return (Step(prompts, answers), *later)
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedStep:
     """A step in the mean of those sessions that send it."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from loadproof.bench.objectives import Objective
 from loadproof.loads import FEWEST_A_SLOT, Load
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts, chain
 from loadproof.wire.payloads import Protocol
 
 Kind = Literal["sagemaker", "openai", "bedrock"]
@@ -158,17 +158,14 @@ class WorkloadSpec:
         """What is sent, as sessions."""
         if self.classes:
             return Mixture(self.classes)
-        think = (self.think_time_s, self.think_time_stddev_s)
-        steps = [Step(self.input_tokens, self.output_tokens)]
-        steps += [Step(self.input_tokens, self.output_tokens, (turn,), *think) for turn in range(self.turns - 1)]
-        chain = SessionClass(
-            tuple(steps),
+        conversation = SessionClass(
+            chain(self.input_tokens, self.output_tokens, self.turns, self.think_time_s, self.think_time_stddev_s),
             continues=self.continues,
             shared_prefix_tokens=self.shared_prefix_tokens,
             paired_lengths=self.paired_lengths,
             max_context_tokens=self.max_context_tokens,
         )
-        return Mixture((chain,))
+        return Mixture((conversation,))
 
     @property
     def stride(self) -> int:

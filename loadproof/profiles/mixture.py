@@ -8,7 +8,7 @@ from math import inf, prod
 
 from loadproof.catalog.pictures import image_tokens
 from loadproof.profiles.schema import Arrivals, Profile, TokenDistribution, Workload, WorkloadClass, WorkloadStep
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts, chain
 
 _OWN = ("name", "share", "objectives")  # of a class, and nothing that the workload has too
 _ALONE = {"continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0}  # where no turn follows
@@ -127,11 +127,9 @@ def _session_class(workload: Workload, name: str, share: float, part: WorkloadCl
     )
 
 
-def _turns(workload: Workload) -> Iterator[Step]:
-    prompts, answers = counts_of(workload.input_tokens), counts_of(workload.output_tokens)
-    yield Step(prompts, answers)
-    for turn in range(1, workload.turns):
-        yield Step(prompts, answers, (turn - 1,), workload.think_time_s, workload.think_time_stddev_s)
+def _turns(workload: Workload) -> tuple[Step, ...]:
+    lengths = counts_of(workload.input_tokens), counts_of(workload.output_tokens)
+    return chain(*lengths, workload.turns, workload.think_time_s, workload.think_time_stddev_s)
 
 
 def _graph(steps: tuple[WorkloadStep, ...]) -> Iterator[Step]:

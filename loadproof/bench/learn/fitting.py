@@ -12,7 +12,7 @@ import numpy as np
 from loadproof.bench.learn.clock import shaped_s
 from loadproof.bench.learn.recorded import Recorded
 from loadproof.errors import InputError
-from loadproof.sessions import SessionClass, Step, TokenCounts
+from loadproof.sessions import SessionClass, TokenCounts, chain
 
 MOST_DISTANCE: Final = 0.05
 _CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
@@ -132,8 +132,8 @@ def ended_within(learned: Learned, tokens: int) -> Learned:
     if learned.turns == 1:
         return replace(learned, max_context_tokens=tokens)
     counts = learned.input_tokens.counts, learned.output_tokens.counts
-    steps = (Step(*counts, (turn - 1,) if turn else ()) for turn in range(learned.turns))
-    by_length = SessionClass(tuple(steps), paired_lengths=learned.paired, max_context_tokens=tokens)
+    steps = chain(*counts, learned.turns)
+    by_length = SessionClass(steps, paired_lengths=learned.paired, max_context_tokens=tokens)
     chance = goes_on(learned.mean_turns, [step.sent_share for step in by_length.expected])
     return replace(learned, max_context_tokens=tokens, continues=chance)
 
