@@ -88,12 +88,19 @@ class Step:
 
 
 def chain(
-    prompts: TokenCounts, answers: TokenCounts, turns: int, think_time_s: float = 0.0, think_time_stddev_s: float = 0.0
+    prompts: TokenCounts,
+    answers: TokenCounts,
+    turns: int,
+    think_time_s: float = 0.0,
+    think_time_stddev_s: float = 0.0,
+    *,
+    first_prompts: TokenCounts | None = None,
 ) -> tuple[Step, ...]:
-    """A conversation's steps, all of these lengths; a reader thinks before each but the first."""
+    """A conversation's steps, all of these lengths but for the first prompt, which may have its own; a reader thinks
+    before each but the first."""
     think = (think_time_s, think_time_stddev_s)
     later = (Step(prompts, answers, (turn,), *think) for turn in range(turns - 1))
-    return (Step(prompts, answers), *later)
+    return (Step(first_prompts or prompts, answers), *later)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +196,10 @@ class SessionClass:
         if len(self.steps) == 1:
             return f"single requests of {_lengths(first)} tokens{until}{shared}"
         turns = f"1 to {len(self.steps)}" if self.ends_early else str(len(self.steps))
+        begins = "" if self.steps[1].input_tokens == first.input_tokens else f" after a first of {_lengths(first)}"
         goes_on = "" if self.continues == 1 else f" (each goes on in {self.continues:.0%})"
         pause = f", {self.steps[1].pause_s:g} s between them" if self.steps[1].pause_s else ""
-        return f"{turns} turns of {_lengths(first)} tokens{goes_on}{until}{pause}{shared}"
+        return f"{turns} turns of {_lengths(self.steps[1])} tokens{begins}{goes_on}{until}{pause}{shared}"
 
     def _groups(self) -> Iterator[str]:
         """Steps of one name together, and what they wait for where that is not the group before."""

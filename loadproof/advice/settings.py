@@ -317,7 +317,7 @@ def _prefill_tokens(profile: Profile, deployment: PlannedDeployment) -> Iterator
     name = FAMILIES[deployment.family].step_tokens_setting
     if name is None:
         return
-    prompt = most_tokens(profile.workload.input_tokens) or planned_workload(profile).input_tokens
+    prompt = most_tokens(profile.workload.first_prompts) or planned_workload(profile).input_tokens
     now = deployment.limits.step_prefill_tokens
     for prompts in _PREFILL_PROMPTS:
         tokens = -(-prompt * prompts // 256) * 256

@@ -126,6 +126,7 @@ def workload_spec(workload: Workload, folder: Path, seed: int, picture_tokens: i
         think_time_stddev_s=float(workload.think_time_stddev_s),
         continues=float(workload.continues),
         max_context_tokens=of_text(workload.max_context_tokens),
+        first_input_tokens=None if workload.first_input_tokens is None else counts_of(workload.first_input_tokens),
         classes=tuple(
             replace(one, max_context_tokens=of_text(one.max_context_tokens)) for one in mixture_of(workload).classes
         )

@@ -138,6 +138,8 @@ class WorkloadSpec:
     """chance that a conversation goes on after an answer"""
     max_context_tokens: int | None = None
     """a conversation ends before a turn whose prompt and answer would have more, a first answer there; null: no end"""
+    first_input_tokens: TokenCounts | None = None
+    """lengths of conversations' first prompts; null: as all are"""
     classes: tuple[SessionClass, ...] = ()
     """sessions that are no mere chain of turns, or of several kinds; empty: all are what the fields above say"""
     dataset: str | None = None
@@ -158,8 +160,9 @@ class WorkloadSpec:
         """What is sent, as sessions."""
         if self.classes:
             return Mixture(self.classes)
+        lengths, think = (self.input_tokens, self.output_tokens), (self.think_time_s, self.think_time_stddev_s)
         conversation = SessionClass(
-            chain(self.input_tokens, self.output_tokens, self.turns, self.think_time_s, self.think_time_stddev_s),
+            chain(*lengths, self.turns, *think, first_prompts=self.first_input_tokens),
             continues=self.continues,
             shared_prefix_tokens=self.shared_prefix_tokens,
             paired_lengths=self.paired_lengths,

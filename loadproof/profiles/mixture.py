@@ -11,7 +11,8 @@ from loadproof.profiles.schema import Arrivals, Profile, TokenDistribution, Work
 from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts, chain
 
 _OWN = ("name", "share", "objectives")  # of a class, and nothing that the workload has too
-_ALONE = {"continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0}  # where no turn follows
+# where no turn follows
+_ALONE = {"continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0, "first_input_tokens": None}
 
 
 def planned_mixture_of(profile: Profile) -> Mixture:
@@ -128,8 +129,10 @@ def _session_class(workload: Workload, name: str, share: float, part: WorkloadCl
 
 
 def _turns(workload: Workload) -> tuple[Step, ...]:
-    lengths = counts_of(workload.input_tokens), counts_of(workload.output_tokens)
-    return chain(*lengths, workload.turns, workload.think_time_s, workload.think_time_stddev_s)
+    sides = workload.input_tokens, workload.output_tokens, workload.first_prompts
+    prompts, answers, first_prompts = map(counts_of, sides)
+    think = workload.think_time_s, workload.think_time_stddev_s
+    return chain(prompts, answers, workload.turns, *think, first_prompts=first_prompts)
 
 
 def _graph(steps: tuple[WorkloadStep, ...]) -> Iterator[Step]:

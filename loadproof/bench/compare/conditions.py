@@ -12,8 +12,8 @@ from loadproof.bench.plan import RunPlan, model_of
 from loadproof.errors import InputError
 
 _OF_LOAD = (
-    "input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "continues", "max_context_tokens", "classes",
-    "dataset_sha256", "images",
+    "input_tokens", "first_input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "continues",
+    "max_context_tokens", "classes", "dataset_sha256", "images",
 )  # fmt: skip
 
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from loadproof.bench.learn.clock import shaped_s
 from loadproof.bench.learn.recorded import Recorded
+from loadproof.bench.learn.turn_lengths import CRITICAL, MOST_DISTANCE, TurnLengths, turn_lengths
 from loadproof.errors import InputError
 from loadproof.sessions import SessionClass, TokenCounts, chain
 
-MOST_DISTANCE: Final = 0.05
-_CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
 SAMPLED: Final = 100
 PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
 APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
@@ -50,7 +49,8 @@ class Lengths:
 class Learned:
     """The workload that was fitted. `burstiness` is 1/CV² of the gaps between sessions; None: as good as Poisson.
 
-    `input_tokens` are those of a turn, without its history; `paired`: the lengths are values that go together. `turns`:
+    `input_tokens` are those of a turn, without its history, but for a first one's where these are others: then
+    `first_input_tokens`; `paired`: the lengths are values that go together. `turns`:
     of a conversation, at most; it `continues` with this chance, within `max_context_tokens`. `shaped`: the rate is the
     mean of the profile's own shape of a day and week, by which its gaps are counted. `think_time_s` in the mean, from
     an answer's end to the next turn; None where nothing tells it.
@@ -73,12 +73,18 @@ class Learned:
     shaped: bool = False
     think_time_s: float | None = None
     think_time_stddev_s: float = 0.0
+    first_input_tokens: Lengths | None = None
+
+    @property
+    def first_prompts(self) -> Lengths:
+        """Of whole prompts without a history."""
+        return self.first_input_tokens or self.input_tokens
 
     @property
     def ended_by_length(self) -> bool:
         """Whether conversations drawn of it may come to more than was recorded."""
-        longest_turn = self.input_tokens.max + self.output_tokens.max
-        return self.turns > 1 and self.turns * longest_turn > self.max_context_tokens
+        later = (self.turns - 1) * (self.input_tokens.max + self.output_tokens.max)
+        return self.turns > 1 and self.first_prompts.max + self.output_tokens.max + later > self.max_context_tokens
 
 
 def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learned:
@@ -89,12 +95,12 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
     if recorded.at_s[-1] <= 0:
         raise InputError("every request came at one moment, which has no rate; give more of the traffic")
     turns, mean_turns = turns_of(recorded.turns)
-    columns = np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens)
-    longest_prompt, longest = int(columns[0].max()), int((columns[0] + columns[1]).max())
-    if turns > 1:  # what tells no turn does not tell what a turn brings either
-        told = np.asarray(recorded.turns) > 0
-        columns = np.asarray(recorded.new_tokens)[told], columns[1][told]
-    prompts, answers = (fit_lengths(column) for column in columns)
+    whole = TurnLengths(np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens))
+    longest_prompt, longest = int(whole.prompts.max()), int((whole.prompts + whole.answers).max())
+    of_turns = turn_lengths(recorded) if turns > 1 else whole
+    columns = of_turns.prompts, of_turns.answers
+    prompts, answers = (fit_lengths(column) for column in (of_turns.prompts, of_turns.all_answers))
+    firsts = None if of_turns.firsts is None else fit_lengths(of_turns.firsts)
     correlation = rank_correlation(*columns)
     paired = abs(correlation) >= APART
     if paired:
@@ -112,12 +118,13 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
         float(f"{(len(recorded) - 1) / lasted_s / recorded.share:.4g}"),
         burstiness_of(times_s[np.asarray(recorded.turns) <= 1] if turns > 1 else times_s, seed, week),
         turns,
-        min(shared_prefix_of(recorded), prompts.min),  # a profile takes no prefix longer than a prompt
+        min(shared_prefix_of(recorded), (firsts or prompts).min),  # a profile takes no prefix longer than a prompt
         correlation,
         paired,
         mean_turns=mean_turns,
         longest_prompt_tokens=longest_prompt,
         shaped=bool(week),
+        first_input_tokens=firsts,
     )
     learned = ended_within(learned, longest)
     if turns == 1:
@@ -132,7 +139,7 @@ def ended_within(learned: Learned, tokens: int) -> Learned:
     if learned.turns == 1:
         return replace(learned, max_context_tokens=tokens)
     counts = learned.input_tokens.counts, learned.output_tokens.counts
-    steps = chain(*counts, learned.turns)
+    steps = chain(*counts, learned.turns, first_prompts=learned.first_prompts.counts)
     by_length = SessionClass(steps, paired_lengths=learned.paired, max_context_tokens=tokens)
     chance = goes_on(learned.mean_turns, [step.sent_share for step in by_length.expected])
     return replace(learned, max_context_tokens=tokens, continues=chance)
@@ -229,7 +236,7 @@ def fit_lengths(counts: Sequence[int] | np.ndarray) -> Lengths:
         return Lengths("fixed", mean, 0.0, low, high, 0.0)
     distance = _distance(values, mean, stddev)
     rounded = float(f"{mean:.4g}"), float(f"{stddev:.4g}")
-    if distance <= min(MOST_DISTANCE, _CRITICAL / sqrt(len(values))):
+    if distance <= min(MOST_DISTANCE, CRITICAL / sqrt(len(values))):
         return Lengths("lognormal", *rounded, low, high, distance)
     steps = (np.arange(SAMPLED) + 0.5) / SAMPLED
     sampled = tuple(int(value) for value in np.quantile(values, steps, method="inverted_cdf"))

@@ -58,6 +58,7 @@ def planned_as(profile: Profile, learned: Learned) -> Profile:
             **(think_time if learned.think_time_s is not None else {}),
             "name": None,
             "input_tokens": _tokens(learned.input_tokens),
+            "first_input_tokens": None if learned.first_input_tokens is None else _tokens(learned.first_input_tokens),
             "output_tokens": _tokens(learned.output_tokens),
             "paired_lengths": learned.paired,
             "turns": learned.turns,

@@ -10,6 +10,7 @@ from loadproof.bench.learn.fitting import Learned, Lengths, ended_within
 from loadproof.cli.plan.write import Edit
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, check_file, load_profile, yaml_edit
+from loadproof.profiles.schema.workload import TOKEN_SIDES
 from loadproof.profiles.yaml_edit import Path as Keys
 from loadproof.profiles.yaml_edit import Value
 
@@ -88,8 +89,9 @@ def _held_back(inherited: Profile | None, learned: Learned) -> list[str]:
     """Lengths that are to be a sample where a parent says what a sample has no use for."""
     return [
         side
-        for side in ("input_tokens", "output_tokens")
-        if getattr(learned, side).distribution == "empirical"
+        for side in TOKEN_SIDES
+        if (found := getattr(learned, side)) is not None
+        and found.distribution == "empirical"
         and inherited is not None
         and _is_set(inherited, ("workload", side, "mean"))
     ]
@@ -108,10 +110,12 @@ def _values(learned: Learned, *, within: bool) -> dict[Keys, Value]:
         "from_requests_per_s": None,
         "trace": None,
     }
-    sides = {"input_tokens": learned.input_tokens, "output_tokens": learned.output_tokens}
     values: dict[Keys, Value] = {}
-    for side, one in sides.items():
-        if one.distribution == "fixed":
+    for side in TOKEN_SIDES:
+        one: Lengths | None = getattr(learned, side)
+        if one is None:
+            values["workload", side] = None
+        elif one.distribution == "fixed":
             values["workload", side] = one.min
         else:
             values |= {("workload", side, name): value for name, value in _lengths(one)}

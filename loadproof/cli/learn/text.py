@@ -79,7 +79,9 @@ def lines(said: Said) -> Iterator[str | Table]:
     bursts = "Poisson" if learned.burstiness is None else f"gamma, burstiness {learned.burstiness:g}"
     yield f"{len(recorded):,} requests in {recorded.at_s[-1] / 60:,.1f} min"
     yield f"Arrivals   {bursts}, {learned.requests_per_s:g} requests/s"
-    of_a_turn = " a turn" if learned.turns > 1 else ""
+    if learned.first_input_tokens is not None:
+        yield f"{'First':<10} {_words(learned.first_input_tokens)}"
+    of_a_turn = "" if learned.turns == 1 else " a later turn" if learned.first_input_tokens else " a turn"
     for name, lengths in ((f"Prompts{of_a_turn}", learned.input_tokens), ("Answers", learned.output_tokens)):
         yield f"{name:<10} {_words(lengths)}"
     if learned.paired:

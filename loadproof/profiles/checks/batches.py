@@ -87,7 +87,7 @@ def batch_beside_load(placed: Placed) -> Iterator[Found]:
         mend = f"write at least {-(-in_flight // copies)}, or lower objectives.at_concurrency"
         yield Found(_path(placed, "sequences_setting"), found, mend)
     read = placed.is_main and placed.component.container.family in _CHUNKED
-    prompt = mean_tokens(placed.profile.workload.input_tokens) if read else 0
+    prompt = mean_tokens(placed.profile.workload.first_prompts) if read else 0
     if step is not None and LEAST_PREFILL_TOKENS <= step < LEAST_CHUNK_TOKENS and prompt > MANY_CHUNKS * step:
         found = f"a prompt of {prompt:,.0f} tokens takes {-(-prompt // step):,.0f} steps of {step}"
         yield Found(_path(placed, "step_tokens_setting"), found, "write 2,048 or more, or leave it out")

@@ -293,7 +293,7 @@ def _needs_speed(placed: Placed, shape: Architecture, weights: float, chip: Acce
     """Step = weights / bandwidth; prompt = 2 · parameters · tokens / compute."""
     workload = placed.profile.workload
     step_ms = weights / (chip.bandwidth_gb_per_s * 1e9) * 1000
-    prompt_tokens = mean_tokens(workload.input_tokens) * workload.turns
+    prompt_tokens = mean_tokens(workload.first_prompts) + mean_tokens(workload.input_tokens) * (workload.turns - 1)
     prompt_ms = 2 * shape.active_parameters_b * 1e9 * prompt_tokens / (chip.bf16_tflops * 1e12) * 1000
     least_ms = {"ttft": prompt_ms + step_ms, "itl": step_ms, "tpot": step_ms}
     least_ms["e2e"] = prompt_ms + step_ms * mean_tokens(workload.output_tokens)

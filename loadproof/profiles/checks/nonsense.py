@@ -222,7 +222,7 @@ def too_much_warm_up(subject: Subject) -> Iterator[Found]:
     severity="warning",
 )
 def buffer_beside_messages(subject: Subject) -> Iterator[Found]:
-    mean = mean_tokens(subject.profile.workload.input_tokens)
+    mean = mean_tokens(subject.profile.workload.first_prompts)
     if subject.buffer.max_message_bytes < LEAST_TOKEN_BYTES * mean:
         found = f"{subject.buffer.max_message_bytes:,} bytes hold no prompt of {mean:,.0f} tokens"
         yield Found(("buffer", "max_message_bytes"), found, "raise it, or leave it out")

@@ -11,6 +11,7 @@ from loadproof.profiles.checks.facts import longest_request_limit
 from loadproof.profiles.checks.rule import Found, Subject, rule
 from loadproof.profiles.mixture import first_above, image_tokens_of, longest_of, merged, mixture_of, placed_classes
 from loadproof.profiles.schema import Profile, TokenDistribution, Workload, WorkloadStep
+from loadproof.profiles.schema.workload import TOKEN_SIDES
 from loadproof.profiles.tree import Path
 
 _ARRIVALS_MENDS: Final = {
@@ -19,8 +20,10 @@ _ARRIVALS_MENDS: Final = {
 }
 
 
+_OF_SESSIONS: Final = (
+    "turns", "continues", "max_context_tokens", "first_input_tokens", "steps", "classes", "shared_prefix_tokens"
+)  # fmt: skip
 MOST_WAITS: Final = 20_000  # 64 calls that each wait for 64, five times
-_SIDES: Final = ("input_tokens", "output_tokens")
 
 
 @rule(
@@ -43,8 +46,8 @@ def distributions_of(workload: Workload) -> Iterator[tuple[Path, TokenDistributi
         parts.append((("workload", "classes", place), one))
         parts += [(("workload", "classes", place, "steps", at), step) for at, step in enumerate(one.steps or ())]
     for path, part in parts:
-        for side in _SIDES:
-            tokens = getattr(part, side)
+        for side in TOKEN_SIDES:
+            tokens = getattr(part, side, None)  # a step has no first prompt of its own
             if isinstance(tokens, TokenDistribution):
                 yield (*path, side), tokens
 
@@ -117,7 +120,7 @@ def _shape(name: str, shape: tuple[float, ...], count: int, *, by_rate: bool) ->
 )
 def request_too_long(subject: Subject) -> Iterator[Found]:
     workload = subject.profile.workload
-    for side in _SIDES:
+    for side in TOKEN_SIDES:
         tokens = getattr(workload, side)
         cut = side == "output_tokens" and workload.max_context_tokens is not None
         tailed = isinstance(tokens, TokenDistribution) and tokens.distribution in ("normal", "lognormal")
@@ -144,7 +147,8 @@ def steps_above(profile: Profile, most: int, limit: str, *, with_answer: bool) -
         step, (prompt, whole) = one.steps[place], longest_of(one)[place]
         pictures = f", {step.image_tokens:,} of them of pictures," if step.image_tokens else ""
         if place == 0 and not step.name:
-            side = "output_tokens" if with_answer else "input_tokens"
+            prompts = "input_tokens" if one.steps[-1].input_tokens == step.input_tokens else "first_input_tokens"
+            side = "output_tokens" if with_answer and prompt <= most else prompts
             answer = f"{prompt:,.0f} prompt{pictures} and {whole - prompt:,.0f} answer tokens exceed {limit}"
             found = answer if with_answer else f"prompts of up to {prompt:,.0f} tokens{pictures} exceed {limit}"
             shorter = "the requests" if with_answer else f"them to {most:,}"
@@ -215,7 +219,7 @@ def workload_parts(subject: Subject) -> Iterator[Found]:
         if part.max_context_tokens is not None:
             yield from _ends(path, part, pictures)
     if workload.arrivals.process == "trace":
-        for name in ("turns", "continues", "max_context_tokens", "steps", "classes", "shared_prefix_tokens"):
+        for name in _OF_SESSIONS:
             if name in workload.model_fields_set and getattr(workload, name) not in ((), 0, 1, None):
                 found = f"a trace has each request's own lengths and sessions: `{name}` beside it are not sent"
                 yield Found(("workload", name), found, "delete it, or the trace", "warning")
@@ -243,8 +247,8 @@ def workload_parts(subject: Subject) -> Iterator[Found]:
 
 def _pairs(path: Path, workload: Workload) -> Iterator[Found]:
     """Paired lengths need as many values of the one as of the other."""
-    sides = [workload, *workload.steps]
-    counts = [[len(getattr(getattr(one, side), "values", ())) for side in _SIDES] for one in sides]
+    sides: list[Workload | WorkloadStep] = [workload, *workload.steps]
+    counts = [[len(getattr(tokens, "values", ())) for tokens in (one.input_tokens, one.output_tokens)] for one in sides]
     if not any(prompts == answers > 0 for prompts, answers in counts):
         prompts, answers = counts[0]
         found = f"lengths are paired value by value, and there are {prompts} of prompts and {answers} of answers"
@@ -262,6 +266,9 @@ def _sessions(path: Path, workload: Workload) -> Iterator[Found]:
     if workload.continues < 1 and (workload.turns == 1 or workload.steps):
         found = "it is the chance that a conversation goes on, and there is none"
         yield Found((*path, "continues"), found, "write `turns: 2` or more, or delete it")
+    if workload.first_input_tokens is not None and (workload.turns == 1 or workload.steps or workload.dataset):
+        found = "it is of a conversation's first prompt, beside later turns that are made, and there are none"
+        yield Found((*path, "first_input_tokens"), found, "write `turns: 2` or more, or delete it")
     if workload.steps and workload.turns > 1:
         yield Found((*path, "turns"), "steps stand in place of turns", "delete one of them")
     yield from _graph(path, workload.steps)
@@ -279,7 +286,8 @@ def _ends(path: Path, workload: Workload, picture_tokens: int) -> Iterator[Found
     first, longest = lengths[0][0], lengths[-1][1]
     if most <= first < inf:
         found = f"a first prompt, which is always sent, may have {first:,.0f} tokens: {most:,} leave no answer"
-        yield Found(at, found, f"write at least {first + 1:,.0f}, or give input_tokens a lower `max`")
+        side = "input_tokens" if workload.first_input_tokens is None else "first_input_tokens"
+        yield Found(at, found, f"write at least {first + 1:,.0f}, or give {side} a lower `max`")
     elif len(one.steps) > 1 and len(one.expected) == 1:
         yield Found(at, f"no conversation gets to a second turn within {most:,} tokens", "raise it, or delete it")
     elif longest <= most:

@@ -25,6 +25,7 @@ def _is_unset(value: object) -> bool:
 
 _OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+TOKEN_SIDES = ("input_tokens", "first_input_tokens", "output_tokens")
 
 
 class TokenDistribution(Part):
@@ -106,6 +107,7 @@ class WorkloadClass(Part):
         description="of all sessions; what is left of 1 is the workload's own"
     )
     input_tokens: Tokens | None = None
+    first_input_tokens: Tokens | None = Field(default=None, exclude_if=_is_unset)
     output_tokens: Tokens | None = None
     paired_lengths: bool | None = None
     turns: Annotated[int, Field(ge=1, le=256)] | None = None
@@ -125,7 +127,7 @@ class WorkloadClass(Part):
 
 
 def _read_tokens(own: dict[str, Any]) -> None:
-    for side in ("input_tokens", "output_tokens"):
+    for side in TOKEN_SIDES:
         if isinstance(own.get(side), str):
             own[side] = TokenDistribution.model_construct(None, **tokens_of(own[side]))
 
@@ -139,6 +141,12 @@ class Workload(Part):
     input_tokens: Tokens = Field(
         default=_OF_ITS_NAME,
         description="256, a distribution, or one as text: normal:512:64",
+    )
+    first_input_tokens: Tokens | None = Field(
+        default=None,
+        exclude_if=_is_unset,
+        description="of a conversation's first prompt, where it is longer or shorter than what a later turn brings: a "
+        "document, a system prompt, a list of tools; default: input_tokens",
     )
     output_tokens: Tokens = Field(default=_OF_ITS_NAME, description="in the same forms")
     paired_lengths: bool = Field(
@@ -185,6 +193,11 @@ class Workload(Part):
     )
     images: Images | None = None
     arrivals: Arrivals = Field(default_factory=Arrivals.model_construct)
+
+    @property
+    def first_prompts(self) -> Tokens:
+        """Lengths of prompts without a history."""
+        return self.input_tokens if self.first_input_tokens is None else self.first_input_tokens
 
     needed_without: ClassVar[dict[str, str]] = {"input_tokens": "name", "output_tokens": "name"}
 

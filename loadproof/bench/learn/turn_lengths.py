@@ -1,0 +1,77 @@
+"""Lengths of turns as they are drawn, from those that were recorded: a full context lets short turns through alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+
+from loadproof.bench.learn.recorded import Recorded
+
+MOST_DISTANCE: Final = 0.05  # of two distributions that are as good as one
+CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
+_AT_RISK: Final = 30  # turns that could have been as long, fewer of which tell little of how many are
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLengths:
+    """Tokens that turns bring, and those of their answers, row by row. `firsts`: of first prompts, where these are of
+    another distribution; `prompts` and `answers` are then later turns'."""
+
+    prompts: np.ndarray
+    answers: np.ndarray
+    firsts: np.ndarray | None = None
+    first_answers: np.ndarray | None = None
+
+    @property
+    def all_answers(self) -> np.ndarray:
+        return self.answers if self.first_answers is None else np.concatenate([self.answers, self.first_answers])
+
+
+def turn_lengths(recorded: Recorded) -> TurnLengths:
+    """Of the requests that tell which turn they are, as they were before those that found no room were left out.
+
+    Room is what the longest recorded request leaves beside a turn's history.
+    """
+    turns, new = np.asarray(recorded.turns), np.asarray(recorded.new_tokens)
+    whole, answers = np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens)
+    room = int((whole + answers).max()) - (whole - new)
+    first, later = turns == 1, turns > 1
+    told = later if (apart := _apart(new[first], new[later])) else turns > 0
+    rows = np.flatnonzero(told)[as_drawn((new + answers)[told], room[told])]
+    if not apart:
+        return TurnLengths(new[rows], answers[rows])
+    return TurnLengths(new[rows], answers[rows], new[first], answers[first])
+
+
+def as_drawn(lengths: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """As many rows as there are, some of them again and some no more: of the lengths before those over their `room`
+    were left out.
+
+    The chance that a length is at most x is the product over all recorded lengths u above x of 1 − d(u) / r(u): d of
+    them are u long, and r could have been, being no longer and with room for it (D. Lynden-Bell, Monthly Notices of
+    the Royal Astronomical Society 155, 1971). It holds where a length does not depend on its room. Where fewer than 30
+    could have been, too little is known to count them for more.
+    """
+    distinct, place, counted = np.unique(lengths, return_inverse=True, return_counts=True)
+    at_risk = np.cumsum(counted) - np.searchsorted(np.sort(room), distinct)
+    passed = counted / np.maximum(at_risk, _AT_RISK)
+    at_most = np.append(np.cumprod((1 - passed)[::-1])[::-1][1:], 1.0)
+    chances = (at_most * passed / counted)[place]
+    order = np.argsort(lengths, kind="stable")
+    up_to = np.cumsum(chances[order])
+    steps = (np.arange(len(lengths)) + 0.5) / len(lengths)
+    found: np.ndarray = order[np.searchsorted(up_to, steps * up_to[-1])]
+    return found
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two samples are of different distributions, by more than 5 points (Kolmogorov and Smirnov's test)."""
+    if not len(one) or not len(other):
+        return False
+    values = np.union1d(one, other)
+    shares = [np.searchsorted(np.sort(sample), values, side="right") / len(sample) for sample in (one, other)]
+    critical = CRITICAL * sqrt(1 / len(one) + 1 / len(other))
+    return float(np.abs(shares[0] - shares[1]).max()) > max(MOST_DISTANCE, critical)

@@ -1,0 +1,228 @@
+"""Lengths of turns as they are drawn, from those that a full context let through; and first prompts of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from loadproof.bench.from_profile import workload_of
+from loadproof.bench.learn.fitting import fit
+from loadproof.bench.learn.reading import read_recorded
+from loadproof.bench.learn.recorded import Recorded
+from loadproof.bench.learn.turn_lengths import as_drawn
+from loadproof.bench.workload.prompts import Prompts
+from loadproof.capacity.workload import planned_workload
+from loadproof.cli.main import run
+from loadproof.profiles import check_file, load_profile
+from loadproof.profiles.loader import profile_document
+from loadproof.profiles.mixture import mixture_of
+from loadproof.sessions import TokenCounts, chain
+
+CHAT = """
+name: chat
+model: {id: Qwen/Qwen3-8B, source: {type: s3, s3_uri: s3://my-models/qwen3-8b/}}
+container: {family: vllm, version: 0.30.0, settings: {max_model_len: 8192}}
+endpoint: {instance_type: ml.g6e.2xlarge}
+objectives: {at_concurrency: 8, ttft_p95_ms: 4000}
+benchmark: {requests_per_level: 861}
+workload: {input_tokens: 100, output_tokens: 50, first_input_tokens: 3000, turns: 3}
+"""
+
+
+def file_of(folder: Path, **workload: Any) -> Path:
+    values = yaml.safe_load(CHAT)
+    values["workload"] |= workload
+    file = folder / "chat.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return file
+
+
+def log_of(folder: Path, conversations: Iterator[Sequence[tuple[int, int]]]) -> str:
+    """LiteLLM's log of conversations of (what a turn brings, its answer), turns 30 s apart."""
+    rows = []
+    for number, turns in enumerate(conversations):
+        history = 0
+        for place, (new, answer) in enumerate(turns):
+            began_s = 7 * number + 30 * place
+            rows.append((began_s, number, history + new, answer))
+            history += new + answer
+    lines = [
+        json.dumps(
+            {
+                "startTime": f"2026-01-05T{began_s // 3600:02}:{began_s // 60 % 60:02}:{began_s % 60:02}Z",
+                "endTime": f"2026-01-05T{began_s // 3600:02}:{began_s // 60 % 60:02}:{began_s % 60:02}Z",
+                "prompt_tokens": prompt,
+                "completion_tokens": answer,
+                "session_id": f"s{number}",
+            }
+        )
+        for began_s, number, prompt, answer in sorted(rows)
+    ]
+    (folder / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(folder / "log.jsonl")
+
+
+def counts_of(values: Sequence[int] | np.ndarray) -> dict[int, int]:
+    return {int(value): int(count) for value, count in zip(*np.unique(values, return_counts=True), strict=True)}
+
+
+def test_short_turns_that_alone_had_room_count_for_less() -> None:
+    """120 turns had room for 2, of which half are 2 long; 40 had room for 1. So half of all drawn are 2 long."""
+    lengths = np.array([1] * 60 + [2] * 60 + [1] * 40)
+    room = np.array([9] * 120 + [1] * 40)
+    assert counts_of(lengths[as_drawn(lengths, room)]) == {1: 80, 2: 80}
+
+
+def test_three_lengths_by_hand() -> None:
+    """Of 90 turns with room for 3 a third are 3 long. Of the 60 shorter ones of these and 90 with room for 2, 90 of 150
+    are 2 long: F(1) = (2/3) · (60/150)."""
+    lengths = np.array([1] * 15 + [2] * 45 + [3] * 30 + [1] * 45 + [2] * 45)
+    room = np.array([3] * 90 + [2] * 90)
+    found = counts_of(lengths[as_drawn(lengths, room)])
+    assert found == {1: pytest.approx(180 * 4 / 15, abs=1), 2: pytest.approx(180 * 6 / 15, abs=1), 3: 60}
+
+
+def test_turns_that_all_had_room_stay_as_they_are() -> None:
+    lengths = np.array([5, 3, 3, 8, 1] * 40)
+    found = lengths[as_drawn(lengths, np.full(200, 8))]
+    assert counts_of(found) == pytest.approx(counts_of(lengths), abs=1)
+
+
+def test_what_few_turns_had_room_for_is_not_blown_up() -> None:
+    """One turn in 201 had room for 1,000 tokens, and took them: it stays one in 31, not all."""
+    lengths = np.array([10] * 200 + [1000])
+    found = counts_of(lengths[as_drawn(lengths, np.array([10] * 200 + [1000]))])
+    assert found[1000] == pytest.approx(201 / 30, abs=1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_distribution_is_found_behind_random_rooms(seed: int) -> None:
+    """Lognormal lengths of mean 1,000 that are seen where a room between 200 and 9,000 holds them."""
+    draw = np.random.default_rng(seed)
+    lengths = draw.lognormal(np.log(1000) - 0.25, np.sqrt(0.5), 40_000)
+    room = draw.uniform(200, 9000, 40_000)
+    seen = lengths <= room
+    lengths, room = lengths[seen], room[seen]
+    assert lengths.mean() < 930
+    assert lengths[as_drawn(lengths, room)].mean() == pytest.approx(1000, rel=0.02)
+
+
+def documents(seed: int, limit: int = 10**9) -> Iterator[list[tuple[int, int]]]:
+    """600 conversations about a document of 4,000 tokens in the mean, with short questions, six at most."""
+    draw = Random(seed)
+    for _ in range(600):
+        turns = [(round(draw.uniform(3000, 5000)), 50)]
+        turns += [(round(draw.uniform(50, 150)), 50) for _ in range(draw.randrange(6))]
+        while sum(map(sum, turns)) > limit:
+            turns.pop()
+        yield turns
+
+
+def test_first_prompts_of_their_own_are_told_apart(tmp_path: Path) -> None:
+    learned = fit(read_recorded([log_of(tmp_path, documents(1))]))
+    assert learned.first_prompts.mean == pytest.approx(4000, rel=0.02)
+    assert learned.input_tokens.mean == pytest.approx(100, rel=0.02)
+    assert learned.turns == 6
+
+
+def test_first_prompts_like_all_others_are_not(tmp_path: Path) -> None:
+    draw = Random(2)
+    alike = ([(round(draw.uniform(50, 150)), 50) for _ in range(draw.randrange(1, 7))] for _ in range(600))
+    assert fit(read_recorded([log_of(tmp_path, alike)])).first_input_tokens is None
+
+
+def test_requests_without_conversations_have_no_first_prompt() -> None:
+    recorded = Recorded()
+    for name, column in (("at_s", [0.0, 1.0]), ("input_tokens", [9, 8]), ("output_tokens", [5, 5])):
+        getattr(recorded, name).extend(column)
+    recorded.new_tokens.extend([9, 8])
+    recorded.turns.extend([0, 0])
+    assert fit(recorded).first_input_tokens is None
+
+
+def test_the_diff_has_the_first_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole prompts of the learned workload are as the recorded ones in the mean."""
+    log = log_of(tmp_path, documents(3))
+    file = file_of(tmp_path, first_input_tokens=None, max_context_tokens=8000)
+    assert run(["learn", log, "--profile", str(file), "--out", str(tmp_path / "w.diff"), "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "+  first_input_tokens:" in document["diff"]
+    (close,) = [row for row in document["predicted"] if row["name"] == "ttft_p95_ms"]
+    assert abs(close["apart"]) < 0.05
+
+
+def test_a_conversation_begins_with_its_first_prompt(tmp_path: Path) -> None:
+    """3,000, then 3,000 + 50 + 100, then that + 50 + 100."""
+    (one,) = mixture_of(load_profile(file_of(tmp_path)).workload).classes
+    assert [step.input_tokens for step in one.drawn(Random(0))] == [3000, 3150, 3300]
+    assert [step.input_tokens for step in one.expected] == [3000, 3150, 3300]
+    assert one.words == "3 turns of 100 + 50 tokens after a first of 3,000 + 50"
+
+
+def test_a_plan_reckons_with_it(tmp_path: Path) -> None:
+    """The mean of 3,000, 3,150 and 3,300."""
+    assert planned_workload(load_profile(file_of(tmp_path))).input_tokens == 3150
+
+
+def test_the_benchmark_sends_it(tmp_path: Path) -> None:
+    spec = workload_of(load_profile(file_of(tmp_path)), tmp_path)
+    assert spec.first_input_tokens == TokenCounts("fixed", 3000.0)
+    prompts = Prompts(spec)
+    first = prompts.planned(0)
+    assert first.input_tokens == pytest.approx(3000, abs=5)
+    second = prompts.following(1, first, "word " * 50, 50)
+    assert second is not None
+    assert second.input_tokens - first.input_tokens == pytest.approx(150, abs=5)
+
+
+def test_a_class_has_its_own_or_the_workloads(tmp_path: Path) -> None:
+    """Single requests have no later turn, and all they bring is `input_tokens`."""
+    classes = [
+        {"name": "books", "share": 0.2, "first_input_tokens": 6000},
+        {"name": "single", "share": 0.2, "turns": 1},
+        {"name": "agent", "share": 0.2, "steps": [{"name": "a", "input_tokens": 7, "output_tokens": 9}]},
+    ]
+    found = mixture_of(load_profile(file_of(tmp_path, classes=classes)).workload).classes
+    assert [one.steps[0].input_tokens.mean for one in found] == [3000, 6000, 100, 7]
+
+
+@pytest.mark.parametrize(
+    ("workload", "place", "says"),
+    [
+        ({"first_input_tokens": 9000}, "workload.first_input_tokens", "9,000 prompt and 50 answer tokens exceed 8,192"),
+        ({"turns": 1}, "workload.first_input_tokens", "a conversation's first prompt"),
+        (
+            {"first_input_tokens": "lognormal:900:100", "max_context_tokens": 8000},
+            "workload.first_input_tokens",
+            "tail",
+        ),
+        ({"first_input_tokens": {"distribution": "normal", "mean": 9}}, "workload.first_input_tokens", "`stddev`"),
+        ({"shared_prefix_tokens": 3500}, "workload.shared_prefix_tokens", "exceed prompts of 3000"),
+        ({"max_context_tokens": 2000}, "workload.max_context_tokens", "may have 3,000 tokens: 2,000 leave no answer"),
+    ],
+)
+def test_one_that_does_not_go_is_told(tmp_path: Path, workload: dict[str, Any], place: str, says: str) -> None:
+    found = [str(one) for one in check_file(file_of(tmp_path, **workload)).problems]
+    assert any(place in one and says in one for one in found), found
+
+
+def test_a_prefix_may_be_longer_than_a_later_turn(tmp_path: Path) -> None:
+    """A system prompt of 2,500 tokens, before questions of 100."""
+    assert not check_file(file_of(tmp_path, shared_prefix_tokens=2500)).errors
+
+
+def test_a_profile_without_it_keeps_its_hash(tmp_path: Path) -> None:
+    document = profile_document(load_profile(file_of(tmp_path, first_input_tokens=None)))
+    assert "first_input_tokens" not in document["workload"]
+
+
+def test_a_chain_of_equal_prompts_is_said_as_before() -> None:
+    one = TokenCounts("fixed", 9.0)
+    assert chain(one, one, 2) == chain(one, one, 2, first_prompts=one)
