@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import inf, log, log1p, sqrt
+from math import exp, inf, log, log1p, sqrt
 from operator import attrgetter
 from random import Random
+from statistics import NormalDist
 from typing import Final, Literal
 
+_NORMAL: Final = NormalDist()
 _SAMPLED_STEPS: Final = 30_000  # of sessions whose lengths end them: shares of them are known to 1%
 
 
@@ -55,8 +57,36 @@ class TokenCounts:
             value = lognormal(self.mean, self.stddev, chance)
         elif self.distribution == "uniform":
             value = chance.uniform(self.minimum, self.maximum or self.minimum)
+        return self._cut(value)
+
+    def at(self, score: float) -> int:
+        """The count at a standard normal score: 0 is the median, 1.64 the 95th percentile."""
+        if self.distribution == "empirical":
+            return sorted_values(self.values)[_place(score, len(self.values))]
+        value = self.mean
+        if self.distribution == "normal":
+            value += self.stddev * score
+        elif self.distribution == "lognormal" and self.stddev:
+            variance = log1p((self.stddev / self.mean) ** 2)
+            value = exp(log(self.mean) - variance / 2 + sqrt(variance) * score)
+        elif self.distribution == "uniform":
+            value = self.minimum + ((self.maximum or self.minimum) - self.minimum) * _NORMAL.cdf(score)
+        return self._cut(value)
+
+    def _cut(self, value: float) -> int:
         most = inf if self.maximum is None else self.maximum
         return int(max(self.minimum, 1, min(round(value), most)))
+
+
+@lru_cache(maxsize=64)
+def sorted_values(values: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of an empirical distribution, from the shortest to the longest."""
+    return tuple(sorted(values))
+
+
+def _place(score: float, of: int) -> int:
+    """Which of so many equally likely values a standard normal score falls on."""
+    return min(of - 1, int(of * _NORMAL.cdf(score)))
 
 
 def lognormal(mean: float, stddev: float, chance: Random) -> float:
@@ -136,6 +166,8 @@ class SessionClass:
     """objectives of its own: names and bounds"""
     max_context_tokens: int | None = None
     """a chain ends before a step whose prompt and answer would have more; a first answer ends there. null: no bound"""
+    turn_correlation: float = 0.0
+    """how alike lengths of one session are: correlation of the normal scores of two of its prompts, or answers"""
 
     @property
     def expected(self) -> tuple[ExpectedStep, ...]:
@@ -182,6 +214,11 @@ class SessionClass:
         return len(self.steps) > 1 and (self.continues < 1 or self.max_context_tokens is not None)
 
     @property
+    def drawn_whole(self) -> bool:
+        """Whether a step's lengths, or that it is sent, hang on those before it."""
+        return self.max_context_tokens is not None or self.turn_correlation > 0
+
+    @property
     def is_chain(self) -> bool:
         return all(step.after == ((place - 1,) if place else ()) for place, step in enumerate(self.steps))
 
@@ -196,10 +233,11 @@ class SessionClass:
         if len(self.steps) == 1:
             return f"single requests of {_lengths(first)} tokens{until}{shared}"
         turns = f"1 to {len(self.steps)}" if self.ends_early else str(len(self.steps))
+        alike = f", alike by {self.turn_correlation:g}" if self.turn_correlation else ""
         begins = "" if self.steps[1].input_tokens == first.input_tokens else f" after a first of {_lengths(first)}"
         goes_on = "" if self.continues == 1 else f" (each goes on in {self.continues:.0%})"
         pause = f", {self.steps[1].pause_s:g} s between them" if self.steps[1].pause_s else ""
-        return f"{turns} turns of {_lengths(self.steps[1])} tokens{begins}{goes_on}{until}{pause}{shared}"
+        return f"{turns} turns of {_lengths(self.steps[1])} tokens{begins}{alike}{goes_on}{until}{pause}{shared}"
 
     def _groups(self) -> Iterator[str]:
         """Steps of one name together, and what they wait for where that is not the group before."""
@@ -228,10 +266,16 @@ class SessionClass:
     def drawn(self, chance: Random) -> list[DrawnStep]:
         """The steps of one session: some of them where it ends early."""
         found: list[DrawnStep] = []
+        user = (chance.gauss(), chance.gauss()) if self.turn_correlation else ()
         for place, step in enumerate(self.steps):
             if place and self.continues < 1 and chance.random() >= self.continues:
                 break
-            prompt, answer = drawn_lengths(step.input_tokens, step.output_tokens, chance, paired=self.paired_lengths)
+            if user:
+                prompt, answer = self._alike(step, user, chance)
+            else:
+                prompt, answer = drawn_lengths(
+                    step.input_tokens, step.output_tokens, chance, paired=self.paired_lengths
+                )
             before = found[step.after[0]] if step.after else None
             history = before.input_tokens + before.output_tokens if before else 0
             prompt += history + step.image_tokens
@@ -242,6 +286,22 @@ class SessionClass:
             pause_s = lognormal(step.pause_s, step.pause_stddev_s, chance)
             found.append(DrawnStep(prompt, answer, history, step.after, pause_s))
         return found
+
+    def _alike(self, step: Step, user: tuple[float, ...], chance: Random) -> tuple[int, int]:
+        """(prompt, answer) at scores that are partly the session's own (a Gaussian copula): each distribution is as it
+        is. Paired ones are drawn by the first score, from the shortest pair to the longest."""
+        of_user, of_turn = sqrt(self.turn_correlation), sqrt(1 - self.turn_correlation)
+        prompt, answer = (of_user * one + of_turn * chance.gauss() for one in user)
+        prompts, answers = step.input_tokens, step.output_tokens
+        if self.paired_lengths and len(prompts.values) == len(answers.values) > 0:
+            pairs = _sorted_pairs(prompts.values, answers.values)
+            return pairs[_place(prompt, len(pairs))]
+        return prompts.at(prompt), answers.at(answer)
+
+
+@lru_cache(maxsize=64)
+def _sorted_pairs(prompts: tuple[int, ...], answers: tuple[int, ...]) -> list[tuple[int, int]]:
+    return sorted(zip(prompts, answers, strict=True), key=sum)
 
 
 @lru_cache(maxsize=64)

@@ -127,6 +127,7 @@ def workload_spec(workload: Workload, folder: Path, seed: int, picture_tokens: i
         continues=float(workload.continues),
         max_context_tokens=of_text(workload.max_context_tokens),
         first_input_tokens=None if workload.first_input_tokens is None else counts_of(workload.first_input_tokens),
+        turn_correlation=workload.turn_correlation or 0.0,
         classes=tuple(
             replace(one, max_context_tokens=of_text(one.max_context_tokens)) for one in mixture_of(workload).classes
         )

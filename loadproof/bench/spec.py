@@ -140,6 +140,8 @@ class WorkloadSpec:
     """a conversation ends before a turn whose prompt and answer would have more, a first answer there; null: no end"""
     first_input_tokens: TokenCounts | None = None
     """lengths of conversations' first prompts; null: as all are"""
+    turn_correlation: float = 0.0
+    """how alike lengths of one conversation are: correlation of the normal scores of two of its prompts, or answers"""
     classes: tuple[SessionClass, ...] = ()
     """sessions that are no mere chain of turns, or of several kinds; empty: all are what the fields above say"""
     dataset: str | None = None
@@ -167,6 +169,7 @@ class WorkloadSpec:
             shared_prefix_tokens=self.shared_prefix_tokens,
             paired_lengths=self.paired_lengths,
             max_context_tokens=self.max_context_tokens,
+            turn_correlation=self.turn_correlation,
         )
         return Mixture((conversation,))
 

@@ -11,8 +11,13 @@ from loadproof.profiles.schema import Arrivals, Profile, TokenDistribution, Work
 from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts, chain
 
 _OWN = ("name", "share", "objectives")  # of a class, and nothing that the workload has too
-# where no turn follows
-_ALONE = {"continues": 1.0, "think_time_s": 0.0, "think_time_stddev_s": 0.0, "first_input_tokens": None}
+_ALONE = {  # where no turn follows
+    "continues": 1.0,
+    "think_time_s": 0.0,
+    "think_time_stddev_s": 0.0,
+    "first_input_tokens": None,
+    "turn_correlation": None,
+}
 
 
 def planned_mixture_of(profile: Profile) -> Mixture:
@@ -125,6 +130,7 @@ def _session_class(workload: Workload, name: str, share: float, part: WorkloadCl
         paired_lengths=workload.paired_lengths,
         bounds=tuple(sorted(part.objectives.items())) if part else (),
         max_context_tokens=workload.max_context_tokens,
+        turn_correlation=workload.turn_correlation or 0.0,
     )
 
 

@@ -18,8 +18,9 @@ from bench_recorded import DAY_SHAPE, SECRET, capture, many, recorded
 from moto.server import ThreadedMotoServer
 
 from loadproof.bench.learn.captures import request_of
-from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, goes_on, pairs_of, rank_correlation, turns_of
+from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, goes_on, pairs_of, turns_of
 from loadproof.bench.learn.reading import Checkpoint, read_recorded
+from loadproof.bench.learn.turn_lengths import rank_correlation
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.simulation.traffic import week_of
 

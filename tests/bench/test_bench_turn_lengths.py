@@ -17,13 +17,14 @@ from loadproof.bench.learn.fitting import fit
 from loadproof.bench.learn.reading import read_recorded
 from loadproof.bench.learn.recorded import Recorded
 from loadproof.bench.learn.turn_lengths import as_drawn
+from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.capacity.workload import planned_workload
 from loadproof.cli.main import run
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.loader import profile_document
 from loadproof.profiles.mixture import mixture_of
-from loadproof.sessions import TokenCounts, chain
+from loadproof.sessions import SessionClass, TokenCounts, chain
 
 CHAT = """
 name: chat
@@ -226,3 +227,85 @@ def test_a_profile_without_it_keeps_its_hash(tmp_path: Path) -> None:
 def test_a_chain_of_equal_prompts_is_said_as_before() -> None:
     one = TokenCounts("fixed", 9.0)
     assert chain(one, one, 2) == chain(one, one, 2, first_prompts=one)
+
+
+def users(seed: int) -> Iterator[list[tuple[int, int]]]:
+    """1,500 conversations of six turns, of users whose turns have 100 tokens or 400, within 3,000 in all."""
+    draw = Random(seed)
+    for _ in range(1500):
+        tokens = draw.choice([100, 400])
+        turns = [(round(draw.uniform(0.8, 1.2) * tokens), round(draw.uniform(0.8, 1.2) * tokens)) for _ in range(6)]
+        while sum(map(sum, turns)) > 3000:
+            turns.pop()
+        yield turns
+
+
+def test_users_who_differ_are_learned(tmp_path: Path) -> None:
+    """A third of all turns are long, since long ones have room for three; of first ones it is half."""
+    learned = fit(read_recorded([log_of(tmp_path, users(1))]))
+    assert learned.turn_correlation > 0.7
+    assert learned.input_tokens.mean == pytest.approx(250, rel=0.02)
+    assert learned.mean_turns == pytest.approx(4.5, rel=0.05)
+
+
+def test_users_who_do_not_differ_have_no_correlation(tmp_path: Path) -> None:
+    draw = Random(4)
+    alike = ([(round(draw.uniform(50, 150)), 50) for _ in range(draw.randrange(1, 7))] for _ in range(600))
+    assert fit(read_recorded([log_of(tmp_path, alike)])).turn_correlation == 0.0
+
+
+LENGTHS = (
+    TokenCounts("lognormal", 500.0, 400.0),
+    TokenCounts("normal", 500.0, 100.0),
+    TokenCounts("uniform", 505.0, 0.0, 10, 1000),
+    TokenCounts("empirical", 400.0, 0.0, 100, 900, (900, 100, 400, 200)),
+)
+
+
+@pytest.mark.parametrize("counts", LENGTHS, ids=lambda one: one.distribution)
+def test_alike_turns_are_of_the_distribution_that_each_is(counts: TokenCounts) -> None:
+    """Quantiles of second prompts, against as many counts drawn one by one."""
+    one = SessionClass(chain(counts, counts, 2), turn_correlation=0.6)
+    chance = Random(0)
+    second = [steps[1].input_tokens - steps[1].history_tokens for steps in (one.drawn(chance) for _ in range(20_000))]
+    alone = [counts.drawn(chance) for _ in range(20_000)]
+    shares = (0.1, 0.3, 0.6, 0.9)
+    assert np.quantile(second, shares) == pytest.approx(np.quantile(alone, shares), rel=0.06)
+
+
+def test_two_turns_go_together_as_much_as_is_said() -> None:
+    counts = TokenCounts("lognormal", 5000.0, 2500.0)
+    one = SessionClass(chain(counts, counts, 3), turn_correlation=0.6)
+    chance = Random(0)
+    turns = np.array([[s.input_tokens - s.history_tokens for s in one.drawn(chance)] for _ in range(20_000)])
+    found = np.corrcoef(np.log(turns).T)
+    assert [found[0, 1], found[0, 2], found[1, 2]] == pytest.approx([0.6] * 3, abs=0.02)
+
+
+def test_paired_lengths_stay_pairs() -> None:
+    """Whoever sends the long prompt gets the long answer, and sends it again more often than not."""
+    prompts, answers = (TokenCounts("empirical", 0.0, 0.0, 1, 99, values) for values in ((10, 99), (1, 50)))
+    one = SessionClass(chain(prompts, answers, 2), paired_lengths=True, turn_correlation=0.9)
+    chance = Random(0)
+    drawn = [[(s.input_tokens - s.history_tokens, s.output_tokens) for s in one.drawn(chance)] for _ in range(2000)]
+    assert {pair for turns in drawn for pair in turns} == {(10, 1), (99, 50)}
+    assert sum(first == second for first, second in drawn) / 2000 > 0.8
+
+
+def test_the_benchmark_sends_what_the_twin_draws_of_alike_turns(tmp_path: Path) -> None:
+    """By level and session: lengths of all turns are drawn together, as `drawn` does."""
+    file = file_of(tmp_path, input_tokens="uniform:50:150", first_input_tokens=None, turn_correlation=0.9)
+    spec = workload_of(load_profile(file), tmp_path)
+    sessions = DrawnSessions(spec)
+    new = np.array([[s.input_tokens - s.history_tokens for s in sessions.lengths(0, number)] for number in range(3000)])
+    assert np.corrcoef(new.T)[0, 1] == pytest.approx(0.89, abs=0.02)  # of uniform ones: 6/π · asin(0.9/2)
+    second = spec.stride + 1
+    planned = Prompts(spec).following(second, Prompts(spec).planned(spec.stride), "word " * 50, 50)
+    assert planned is not None
+    level, session, step = spec.place(second)
+    assert planned.input_tokens == pytest.approx(sessions.lengths(level, session)[step].input_tokens, abs=6)
+
+
+def test_a_correlation_of_no_turns_is_told(tmp_path: Path) -> None:
+    file = file_of(tmp_path, turns=1, first_input_tokens=None, turn_correlation=0.5)
+    assert any("LP254 workload.turn_correlation" in str(one) for one in check_file(file).errors)

@@ -13,7 +13,7 @@ from loadproof.errors import InputError
 
 _OF_LOAD = (
     "input_tokens", "first_input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "continues",
-    "max_context_tokens", "classes", "dataset_sha256", "images",
+    "max_context_tokens", "turn_correlation", "classes", "dataset_sha256", "images",
 )  # fmt: skip
 
 

@@ -201,8 +201,8 @@ def _is_less(ran: Load, asked: Load, requests: int) -> bool:
 
 _OF_WORKLOAD = (
     "input_tokens", "first_input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "think_time_s",
-    "think_time_stddev_s", "continues", "max_context_tokens", "classes", "paired_lengths", "unique_prompts",
-    "answer_length", "images",
+    "think_time_stddev_s", "continues", "max_context_tokens", "turn_correlation", "classes", "paired_lengths",
+    "unique_prompts", "answer_length", "images",
 )  # fmt: skip
 
 

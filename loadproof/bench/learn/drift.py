@@ -25,9 +25,10 @@ from typing import Final, Literal
 import numpy as np
 
 from loadproof.bench.learn.clock import DAY_S, HOUR_S, shaped_s, spans, week_in
-from loadproof.bench.learn.fitting import is_told, rank_correlation
+from loadproof.bench.learn.fitting import is_told
 from loadproof.bench.learn.proven import begins_with_one, cost_of_a_session, drawn_of, is_uniform
 from loadproof.bench.learn.recorded import Recorded
+from loadproof.bench.learn.turn_lengths import rank_correlation
 from loadproof.profiles.mixture import image_tokens_of, planned_mixture_of
 from loadproof.profiles.schema import Arrivals, Profile
 from loadproof.sessions import Mixture

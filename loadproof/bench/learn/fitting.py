@@ -11,13 +11,19 @@ import numpy as np
 
 from loadproof.bench.learn.clock import shaped_s
 from loadproof.bench.learn.recorded import Recorded
-from loadproof.bench.learn.turn_lengths import CRITICAL, MOST_DISTANCE, TurnLengths, turn_lengths
+from loadproof.bench.learn.turn_lengths import (
+    APART,
+    CRITICAL,
+    MOST_DISTANCE,
+    TurnLengths,
+    rank_correlation,
+    turn_lengths,
+)
 from loadproof.errors import InputError
 from loadproof.sessions import SessionClass, TokenCounts, chain
 
 SAMPLED: Final = 100
 PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
-APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
 MOST_TURNS: Final = 256  # as a profile has it
 _RARE: Final = 0.01  # of conversations, whose length is none to expect
 _SAME: Final = 0.05  # of the turns: less is no difference
@@ -74,6 +80,8 @@ class Learned:
     think_time_s: float | None = None
     think_time_stddev_s: float = 0.0
     first_input_tokens: Lengths | None = None
+    turn_correlation: float = 0.0
+    """of normal scores, between lengths of one conversation's turns"""
 
     @property
     def first_prompts(self) -> Lengths:
@@ -125,6 +133,7 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
         longest_prompt_tokens=longest_prompt,
         shaped=bool(week),
         first_input_tokens=firsts,
+        turn_correlation=of_turns.correlation,
     )
     learned = ended_within(learned, longest)
     if turns == 1:
@@ -140,7 +149,12 @@ def ended_within(learned: Learned, tokens: int) -> Learned:
         return replace(learned, max_context_tokens=tokens)
     counts = learned.input_tokens.counts, learned.output_tokens.counts
     steps = chain(*counts, learned.turns, first_prompts=learned.first_prompts.counts)
-    by_length = SessionClass(steps, paired_lengths=learned.paired, max_context_tokens=tokens)
+    by_length = SessionClass(
+        steps,
+        paired_lengths=learned.paired,
+        max_context_tokens=tokens,
+        turn_correlation=learned.turn_correlation,
+    )
     chance = goes_on(learned.mean_turns, [step.sent_share for step in by_length.expected])
     return replace(learned, max_context_tokens=tokens, continues=chance)
 
@@ -151,17 +165,6 @@ def think_time_of(recorded: Recorded) -> tuple[float | None, float]:
         return None, 0.0
     pauses_s = np.asarray(recorded.pauses_s)
     return float(f"{pauses_s.mean():.3g}"), float(f"{pauses_s.std():.3g}")
-
-
-def rank_correlation(prompts: Sequence[int] | np.ndarray, answers: Sequence[int] | np.ndarray) -> float:
-    """Spearman's, of equal lengths at their mean rank; 0 where either never changes."""
-    ranks = []
-    for column in (np.asarray(prompts), np.asarray(answers)):
-        _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
-        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[places])
-    if ranks[0].std() == 0 or ranks[1].std() == 0:
-        return 0.0
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def pairs_of(

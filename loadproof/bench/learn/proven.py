@@ -47,7 +47,7 @@ def is_uniform(mixture: Mixture) -> bool:
     """
     first = mixture.classes[0]
     kinds = {(one.input_tokens, one.output_tokens, one.image_tokens) for one in first.steps}
-    return len(mixture.classes) == 1 and len(kinds) == 1 and first.max_context_tokens is None
+    return len(mixture.classes) == 1 and len(kinds) == 1 and not first.drawn_whole
 
 
 def begins_with_one(mixture: Mixture) -> bool:

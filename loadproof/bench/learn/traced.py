@@ -64,6 +64,7 @@ def planned_as(profile: Profile, learned: Learned) -> Profile:
             "turns": learned.turns,
             "continues": learned.continues,
             "max_context_tokens": learned.max_context_tokens if learned.ended_by_length else None,
+            "turn_correlation": learned.turn_correlation or None,
             "shared_prefix_tokens": learned.shared_prefix_tokens,
             "steps": (),
             "classes": (),

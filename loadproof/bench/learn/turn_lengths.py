@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import pi, sin, sqrt
 from typing import Final
 
 import numpy as np
 
 from loadproof.bench.learn.recorded import Recorded
 
+APART: Final = 0.2  # rank correlation from which on two lengths are not drawn by themselves
 MOST_DISTANCE: Final = 0.05  # of two distributions that are as good as one
 CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
 _AT_RISK: Final = 30  # turns that could have been as long, fewer of which tell little of how many are
@@ -18,12 +20,14 @@ _AT_RISK: Final = 30  # turns that could have been as long, fewer of which tell 
 @dataclass(frozen=True, slots=True)
 class TurnLengths:
     """Tokens that turns bring, and those of their answers, row by row. `firsts`: of first prompts, where these are of
-    another distribution; `prompts` and `answers` are then later turns'."""
+    another distribution; `prompts` and `answers` are then later turns'. `correlation`: of the normal
+    scores of two turns of a conversation, 0 where they have nothing to do with each other."""
 
     prompts: np.ndarray
     answers: np.ndarray
     firsts: np.ndarray | None = None
     first_answers: np.ndarray | None = None
+    correlation: float = 0.0
 
     @property
     def all_answers(self) -> np.ndarray:
@@ -33,17 +37,42 @@ class TurnLengths:
 def turn_lengths(recorded: Recorded) -> TurnLengths:
     """Of the requests that tell which turn they are, as they were before those that found no room were left out.
 
-    Room is what the longest recorded request leaves beside a turn's history.
+    Room is what the longest recorded request leaves beside a turn's history. Where a conversation's turns are alike, who sends
+    long ones is seldom seen again later on: first turns, which all had room, tell how long turns are.
     """
     turns, new = np.asarray(recorded.turns), np.asarray(recorded.new_tokens)
     whole, answers = np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens)
     room = int((whole + answers).max()) - (whole - new)
-    first, later = turns == 1, turns > 1
-    told = later if (apart := _apart(new[first], new[later])) else turns > 0
+    first, second = turns == 1, np.flatnonzero(turns == 2)
+    second_drawn = second[as_drawn((new + answers)[second], room[second])]
+    apart = _apart(new[first], new[second_drawn])
+    if not apart and (correlation := _alike((whole - new)[second], (new + answers)[second])):
+        return TurnLengths(new[first], answers[first], correlation=correlation)
+    told = turns > 1 if apart else turns > 0
     rows = np.flatnonzero(told)[as_drawn((new + answers)[told], room[told])]
     if not apart:
         return TurnLengths(new[rows], answers[rows])
     return TurnLengths(new[rows], answers[rows], new[first], answers[first])
+
+
+def _alike(first_turns: np.ndarray, second_turns: np.ndarray) -> float:
+    """Correlation of the normal scores of conversations' first and second turns, prompts with answers; 0 below 0.2 and
+    where three standard errors reach that far. 2 · sin(π/6 · Spearman's), as of two normal variables (K. Pearson)."""
+    if len(first_turns) < 2:
+        return 0.0
+    found = rank_correlation(first_turns, second_turns)
+    return float(f"{2 * sin(pi / 6 * found):.2g}") if found >= max(APART, 3 / sqrt(len(first_turns))) else 0.0
+
+
+def rank_correlation(prompts: Sequence[int] | np.ndarray, answers: Sequence[int] | np.ndarray) -> float:
+    """Spearman's, of equal lengths at their mean rank; 0 where either never changes."""
+    ranks = []
+    for column in (np.asarray(prompts), np.asarray(answers)):
+        _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[places])
+    if ranks[0].std() == 0 or ranks[1].std() == 0:
+        return 0.0
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def as_drawn(lengths: np.ndarray, room: np.ndarray) -> np.ndarray:

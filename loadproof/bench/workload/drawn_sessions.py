@@ -19,7 +19,7 @@ class DrawnSessions:
     def __init__(self, workload: WorkloadSpec) -> None:
         self._seed, self._mixture = workload.seed, workload.mixture
         first = self._mixture.classes[0]
-        self._all_alike = not workload.classes and first.continues == 1 and first.max_context_tokens is None
+        self._all_alike = not workload.classes and first.continues == 1 and not first.drawn_whole
         self._steps = len(first.steps)
         self._drawn = lru_cache(maxsize=_KEPT)(self._draw)
 
@@ -49,7 +49,7 @@ class DrawnSessions:
         chance = Random(f"session {self._seed} {level} {session}")
         place = self._mixture.place(chance)
         one, sent = self._mixture.classes[place], 1
-        if one.max_context_tokens is not None:
+        if one.drawn_whole:
             lengths = tuple(one.drawn(chance))
             return place, len(lengths), lengths
         while sent < len(one.steps) and (one.continues == 1 or chance.random() < one.continues):

@@ -124,6 +124,7 @@ def _values(learned: Learned, *, within: bool) -> dict[Keys, Value]:
     turns = learned.turns > 1
     values["workload", "turns"] = learned.turns if turns else None
     values["workload", "max_context_tokens"] = learned.max_context_tokens if within else None
+    values["workload", "turn_correlation"] = learned.turn_correlation or None
     values["workload", "continues"] = learned.continues if turns and learned.continues < 1 else None
     if not turns or learned.think_time_s is not None:
         values["workload", "think_time_s"] = learned.think_time_s

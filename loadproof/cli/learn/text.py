@@ -80,9 +80,9 @@ def lines(said: Said) -> Iterator[str | Table]:
     yield f"{len(recorded):,} requests in {recorded.at_s[-1] / 60:,.1f} min"
     yield f"Arrivals   {bursts}, {learned.requests_per_s:g} requests/s"
     if learned.first_input_tokens is not None:
-        yield f"{'First':<10} {_words(learned.first_input_tokens)}"
-    of_a_turn = "" if learned.turns == 1 else " a later turn" if learned.first_input_tokens else " a turn"
-    for name, lengths in ((f"Prompts{of_a_turn}", learned.input_tokens), ("Answers", learned.output_tokens)):
+        yield f"First turn {_words(learned.first_input_tokens)}"
+    prompts = "Later turn" if learned.first_input_tokens else "Prompts a turn" if learned.turns > 1 else "Prompts"
+    for name, lengths in ((prompts, learned.input_tokens), ("Answers", learned.output_tokens)):
         yield f"{name:<10} {_words(lengths)}"
     if learned.paired:
         yield f"Together   the lengths of prompts and answers go together (rank correlation {learned.correlation:+.2f})"
@@ -90,6 +90,8 @@ def lines(said: Said) -> Iterator[str | Table]:
         goes_on = "" if learned.continues == 1 else f" at most, each goes on in {learned.continues:.0%}"
         longest = f"{learned.max_context_tokens:,} tokens"
         yield f"Turns      {learned.turns} a conversation{goes_on}; the longest has {longest}"
+    if learned.turn_correlation:
+        yield f"Alike      turns of one conversation are, by {learned.turn_correlation:g}: users differ"
     if learned.think_time_s is not None:
         spread, half = learned.think_time_stddev_s, median(recorded.pauses_s)
         yield f"Think time mean {learned.think_time_s:g} s, stddev {spread:g}, half of them within {half:.3g} s"
@@ -190,10 +192,10 @@ def _notes(said: Said) -> list[str]:
         "play the traffic itself where that matters"
         for name in apart
     ]
-    if said.learned.ended_by_length and apart:
+    if said.learned.turns > 1 and apart:
         notes.append(
-            "turns that found no room were not recorded, and who sends long ones does so again: a workload draws each "
-            "turn by itself, so its conversations are shorter, and lighter, than the recorded ones"
+            "played, recorded turns come at their times, also where this endpoint has not answered the one before: "
+            "what was recorded on another one, or at its limit, is heavier than the learned workload, whose turns wait"
         )
     return [*notes, *_unlearned(said)]
 

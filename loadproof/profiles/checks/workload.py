@@ -21,7 +21,8 @@ _ARRIVALS_MENDS: Final = {
 
 
 _OF_SESSIONS: Final = (
-    "turns", "continues", "max_context_tokens", "first_input_tokens", "steps", "classes", "shared_prefix_tokens"
+    "turns", "continues", "max_context_tokens", "first_input_tokens", "turn_correlation", "steps", "classes",
+    "shared_prefix_tokens",
 )  # fmt: skip
 MOST_WAITS: Final = 20_000  # 64 calls that each wait for 64, five times
 
@@ -269,6 +270,9 @@ def _sessions(path: Path, workload: Workload) -> Iterator[Found]:
     if workload.first_input_tokens is not None and (workload.turns == 1 or workload.steps or workload.dataset):
         found = "it is of a conversation's first prompt, beside later turns that are made, and there are none"
         yield Found((*path, "first_input_tokens"), found, "write `turns: 2` or more, or delete it")
+    if workload.turn_correlation and (workload.turns == 1 or workload.steps or workload.dataset):
+        found = "it is of the turns of a conversation that are made, and there are none"
+        yield Found((*path, "turn_correlation"), found, "write `turns: 2` or more, or delete it")
     if workload.steps and workload.turns > 1:
         yield Found((*path, "turns"), "steps stand in place of turns", "delete one of them")
     yield from _graph(path, workload.steps)

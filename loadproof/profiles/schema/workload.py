@@ -24,6 +24,7 @@ def _is_unset(value: object) -> bool:
 
 
 _OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
+TurnCorrelation = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 TOKEN_SIDES = ("input_tokens", "first_input_tokens", "output_tokens")
 
@@ -113,6 +114,7 @@ class WorkloadClass(Part):
     turns: Annotated[int, Field(ge=1, le=256)] | None = None
     continues: Fraction | None = None
     max_context_tokens: PositiveInt | None = Field(default=None, exclude_if=_is_unset)
+    turn_correlation: TurnCorrelation | None = Field(default=None, exclude_if=_is_unset)
     think_time_s: NotNegative | None = None
     think_time_stddev_s: NotNegative | None = None
     shared_prefix_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -171,6 +173,12 @@ class Workload(Part):
         exclude_if=_is_unset,
         description="a conversation ends before a turn that would have more, history, prompt and answer together; a "
         "first answer ends there",
+    )
+    turn_correlation: TurnCorrelation | None = Field(
+        default=None,
+        exclude_if=_is_unset,
+        description="how alike the lengths of a conversation's turns are, since users differ: correlation of two "
+        "of its prompts, or answers, by their normal scores; default: each is drawn by itself",
     )
     think_time_s: NotNegative = Field(default=0, description="between an answer and the conversation's next turn")
     think_time_stddev_s: NotNegative = Field(default=0, description="its standard deviation; it is then lognormal")
