@@ -92,6 +92,9 @@ def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
         "objectives": [plain(row) for row in one.objectives],
         "evidence": _evidence(one.evidence),
         "curves": plain(one.curves),
+        "copies_short": None
+        if one.copies_short is None
+        else dict(zip(("needed", "most"), one.copies_short, strict=True)),
         "notes": list(one.notes),
     }
 

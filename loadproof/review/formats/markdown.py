@@ -135,8 +135,8 @@ def _value(value: object, longest: int = wording.LONGEST_IN_CELL) -> str:
 
 
 def _cost(profile: ProfileDocument) -> str:
-    amounts, more = (money(text) for text in wording.cost_cell(profile))
-    return f"{amounts}<br>**{more}**" if more else amounts
+    amounts, more, short = (money(text) for text in wording.cost_cell(profile))
+    return "<br>".join([amounts, *(f"**{text}**" for text in (more, short) if text)])
 
 
 def money(text: str) -> str:
