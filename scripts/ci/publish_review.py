@@ -26,9 +26,11 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from github_api import ApiError, GitHub, one_line
+
+Json: TypeAlias = dict[str, Any]
 
 MARKER: Final = "<!-- loadproof-review -->"
 LEFT: Final = "loadproof-review"  # by the pull request's code
@@ -77,10 +79,10 @@ def main() -> int:
     return 0
 
 
-def _reviewed(event: dict[str, Any], github: GitHub) -> dict[str, Any] | None:
+def _reviewed(event: Json, github: GitHub) -> Json | None:
     """The run with the review: the event's, or this one; None for a fork's own. Raises RefusedError."""
     if "workflow_run" in event:
-        run: dict[str, Any] = event["workflow_run"]
+        run: Json = event["workflow_run"]
         return run
     if "pull_request" not in event:
         raise RefusedError("command comment goes with `on: pull_request`; this run is of another event")
@@ -88,13 +90,13 @@ def _reviewed(event: dict[str, Any], github: GitHub) -> dict[str, Any] | None:
     return _own_run(github) if theirs is not None and theirs["full_name"] == github.repository else None
 
 
-def _own_run(github: GitHub) -> dict[str, Any]:
+def _own_run(github: GitHub) -> Json:
     run_id = int(os.environ["GITHUB_RUN_ID"])
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     return {"id": run_id, "html_url": f"{server}/{github.repository}/actions/runs/{run_id}"}
 
 
-def fetch(github: GitHub, run: dict[str, Any] | None, folder: Path) -> str:
+def fetch(github: GitHub, run: Json | None, folder: Path) -> str:
     """What a review left, as `pull_request.txt` and `review.json` in the folder. Raises RefusedError and ApiError."""
     if run is None:
         return "::warning::a fork's token may not comment: copy review.yml and review-comment.yml, which can"
@@ -108,7 +110,7 @@ def fetch(github: GitHub, run: dict[str, Any] | None, folder: Path) -> str:
     return f"the review of pull request {number}, as it says"
 
 
-def publish(github: GitHub, run: dict[str, Any], here: int) -> str:
+def publish(github: GitHub, run: Json, here: int) -> str:
     """Comment and SARIF that the run `here` rendered of a finished review; says what was done.
 
     Raises RefusedError and ApiError.
@@ -127,14 +129,14 @@ def publish(github: GitHub, run: dict[str, Any], here: int) -> str:
     return _shown(github, left, run)
 
 
-def comment(github: GitHub, pull: dict[str, Any], run: dict[str, Any], folder: Path) -> str:
+def comment(github: GitHub, pull: Json, run: Json, folder: Path) -> str:
     """What this job wrote out, on the pull request that the event names. Raises ApiError."""
     sarif = (folder / "review.sarif").read_bytes()
     left = Rendered(int(pull["number"]), (folder / "review.md").read_text(encoding="utf-8"), sarif)
     return _shown(github, left, run | {"head_sha": pull["head"]["sha"]})
 
 
-def _shown(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
+def _shown(github: GitHub, left: Rendered, run: Json) -> str:
     return f"{_comment(github, left, run)}; {_code_scanning(github, left, run)}"
 
 
@@ -184,7 +186,7 @@ def _file(archive: zipfile.ZipFile, name: str) -> bytes | None:
     return content
 
 
-def _same_branch(run: dict[str, Any], pull: dict[str, Any], repository: str) -> bool:
+def _same_branch(run: Json, pull: Json, repository: str) -> bool:
     """A commit alone proves nothing: anybody can push another's commit to a fork of his own."""
     head = pull["head"]
     return (
@@ -196,7 +198,7 @@ def _same_branch(run: dict[str, Any], pull: dict[str, Any], repository: str) -> 
     )
 
 
-def _comment(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
+def _comment(github: GitHub, left: Rendered, run: Json) -> str:
     body = comment_body(left.markdown, run["head_sha"], run["html_url"])
     for comment in github.pages(f"/issues/{left.number}/comments"):
         # The marker alone could be anybody's.
@@ -220,7 +222,7 @@ def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
     return f"{MARKER}\n{quiet}{footer}"
 
 
-def _code_scanning(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
+def _code_scanning(github: GitHub, left: Rendered, run: Json) -> str:
     if left.sarif is None:
         return "no SARIF"
     body = {
