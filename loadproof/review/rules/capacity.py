@@ -49,7 +49,7 @@ def too_few_copies(change: Change) -> Iterator[Found]:
     plain = endpoint is not None and endpoint.hosting == "plain_variant"
     field = "endpoint.max_instances" if plain else "copies.max"
     message = f"the workload needs {needed:,} copies within the objectives, and there are {most:,} at the most"
-    yield Found(field, message, f"raise it to {needed:,} or more, or compare machines with `loadproof plan`")
+    yield Found(field, message, f"raise {field} to {needed:,} or more, or compare machines with `loadproof plan`")
 
 
 def _lower_bounds(change: Change) -> Iterator[Found]:
