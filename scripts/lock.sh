@@ -8,6 +8,7 @@ compile() {
     --no-header --no-emit-index-url --no-emit-find-links "$@"
 }
 compile pyproject.toml --extra cdk --extra local -o requirements.txt
+compile pyproject.toml -c requirements.txt -o requirements-core.txt
 compile pyproject.toml --extra cdk --extra local --group dev -c requirements.txt -o requirements-dev.txt
 printf 'hatchling==1.33.0\neditables\n' | compile - -c requirements-dev.txt -o requirements-build.txt
 printf 'uv==0.13.9\n' | compile - -o requirements-uv.txt

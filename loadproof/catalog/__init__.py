@@ -1,5 +1,6 @@
 """Accelerators, instances, models and container images: vendored rows with source and date, and their readers."""
 
+from loadproof.catalog.addresses import price_addresses
 from loadproof.catalog.architecture import Architecture, KvCache
 from loadproof.catalog.formats import FormatRow, format_on
 from loadproof.catalog.models import architecture, architectures, is_gated, model_ids, near_models, published_elsewhere
@@ -47,6 +48,7 @@ __all__ = [
     "misspelt_region",
     "model_ids",
     "near_models",
+    "price_addresses",
     "published_elsewhere",
     "regions_without",
     "registry",

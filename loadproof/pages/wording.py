@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from markupsafe import Markup, escape
@@ -24,6 +24,7 @@ _RATES = {
     "requests_per_s_min": ("Requests per second", "requests/s"),
 }
 _ERROR_RATE: Final = "error_rate_max"
+_ADDRESS: Final = re.compile(r"(https://[\w./@%+-]+)", re.ASCII)
 _LATENCY: Final = re.compile(r"(ttft|itl|tpot|e2e)_(p50|p90|p95|p99)_ms")
 
 
@@ -108,6 +109,17 @@ def visible(value: object, longest: int = LONGEST_TEXT) -> str:
     text = value if isinstance(value, str) else str(value)
     shown = with_escapes(text[:longest])
     return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"
+
+
+def linked(text: str, addresses: Collection[str], longest: int = LONGEST_TEXT) -> Markup:
+    """The text as `visible` has it, with those `addresses` as links that stand in it whole; escaped.
+
+    The text may be anybody's, so `addresses` must not be: whatever else looks like one stays text.
+    """
+    parts = _ADDRESS.split(visible(text, longest))
+    return Markup("").join(
+        Markup('<a href="{0}" rel="noreferrer">{0}</a>').format(part) if part in addresses else part for part in parts
+    )
 
 
 def code_in_html(text: str) -> Markup:

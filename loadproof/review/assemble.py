@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from loadproof.review.context import Context
-from loadproof.review.cost import cost_changes
+from loadproof.review.cost import cost_changes, short_of_copies
 from loadproof.review.curves import curves_of
 from loadproof.review.evidence import evidence_of
 from loadproof.review.fields import field_changes
@@ -107,6 +107,7 @@ def review_pair(pair: Pair, runs: Sequence[MeasuredRun]) -> ProfileReview:
         evidence=context.evidence,
         price_source=costs.price_source,
         curves=curves_of(plan_before, plan_after),
+        copies_short=short_of_copies(after, plan_after),
         notes=(*_notes(pair, resources, why_before, why_after), *costs.notes),
     )
 

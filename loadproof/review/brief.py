@@ -8,7 +8,7 @@ from typing import Final
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import joined
 from loadproof.review.shapes import CostFigureDocument, Document, FindingDocument, ProfileDocument
-from loadproof.review.wording import OUTLOOK_MARKS, counted, few, usd, usd_more
+from loadproof.review.wording import OUTLOOK_MARKS, counted, few, short_of_copies, usd, usd_more
 
 
 def brief_of(document: Document) -> Brief:
@@ -51,8 +51,14 @@ def _cost(touched: Sequence[ProfileDocument]) -> str:
             until = f"until now {usd(before)} ({usd_more(more)})" if more else "as until now"
             unknown = len(sides) - len(known)
             less = f"; the price of {counted(unknown, 'profile')} is not known" if unknown else ""
-            return f"{usd(after)} {words}, {until}{less}"
+            return f"{usd(after)} {words}, {until}{less}{_too_few(touched) if at == 'expected' else ''}"
     return "not known" if touched else "nothing changes"
+
+
+def _too_few(touched: Sequence[ProfileDocument]) -> str:
+    """What the expected load costs is the cost of too few machines where it needs more copies than there may be."""
+    short = [f"{_name(one)} {short_of_copies(one)}" for one in touched if short_of_copies(one)]
+    return f"; too few for that load: {few(short, 3)}" if short else ""
 
 
 def _usd_per_month(side: CostFigureDocument | None) -> float | None:

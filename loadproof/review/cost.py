@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from loadproof import catalog
 from loadproof.capacity.cost import price_of, priced_elsewhere
-from loadproof.capacity.instances import endpoint_of, expected_instances, instance_bounds, scheduled
+from loadproof.capacity.instances import copies_short, endpoint_of, expected_instances, instance_bounds, scheduled
 from loadproof.capacity.plan import Plan
 from loadproof.catalog import Instance
 from loadproof.profiles import Environment, Profile, components_of
@@ -52,6 +52,12 @@ def cost_changes(before: Side | None, after: Side | None, plan_before: Plan | No
     notes = list(new.notes) if new else []
     notes += [f"before: {note}" for note in (old.notes if old else ()) if note not in notes]
     return Costs(changes, "; ".join(price for price in prices if price), tuple(notes))
+
+
+def short_of_copies(side: Side | None, plan: Plan | None) -> tuple[int, int] | None:
+    """`copies_short` of a side, by the lengths that a trace was fitted with, where the profile names one."""
+    profile = side.planned if side else None
+    return None if profile is None or plan is None else copies_short(profile, plan.deployment, plan.knees)
 
 
 def _side_cost(side: Side | None, plan: Plan | None) -> _SideCost | None:

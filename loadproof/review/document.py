@@ -21,6 +21,7 @@ from loadproof.review.model import (
     Side,
 )
 from loadproof.review.shapes import (
+    CopiesShortDocument,
     CostDocument,
     CostFigureDocument,
     CountsDocument,
@@ -92,8 +93,16 @@ def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
         "objectives": [plain(row) for row in one.objectives],
         "evidence": _evidence(one.evidence),
         "curves": plain(one.curves),
+        "copies_short": _copies_short(one),
         "notes": list(one.notes),
     }
+
+
+def _copies_short(one: ProfileReview) -> CopiesShortDocument | None:
+    if one.copies_short is None:
+        return None
+    needed, most = one.copies_short
+    return {"needed": needed, "most": most}
 
 
 def _finding(found: Finding, side: Side | None, docs: str) -> FindingDocument:

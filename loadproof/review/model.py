@@ -218,7 +218,11 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class ProfileReview:
-    """Everything about one pair."""
+    """Everything about one pair.
+
+    `copies_short` is (copies that the workload needs, the most there may be) of what would be deployed, predicted; None
+    where these are enough, and where nobody knows.
+    """
 
     pair: Pair
     fields: tuple[FieldChange, ...]
@@ -230,6 +234,7 @@ class ProfileReview:
     price_source: str = ""
     notes: tuple[str, ...] = ()
     curves: Curves = Curves()
+    copies_short: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,13 @@ class CurvesDocument(TypedDict):
 CountsDocument = TypedDict("CountsDocument", {"break": int, "risk": int, "warning": int, "info": int})
 
 
+class CopiesShortDocument(TypedDict):
+    """Copies that the workload needs within the objectives, predicted, and the fewer that there may be."""
+
+    needed: int
+    most: int
+
+
 class ProfileDocument(TypedDict):
     """Everything about one profile."""
 
@@ -160,6 +167,7 @@ class ProfileDocument(TypedDict):
     objectives: list[ObjectiveDocument]
     evidence: EvidenceDocument
     curves: CurvesDocument
+    copies_short: CopiesShortDocument | None
     notes: list[str]
 
 

@@ -85,8 +85,18 @@ def cost_at(profile: ProfileDocument, at: str) -> CostDocument | None:
     return next((row for row in profile["costs"] if row["at"] == at), None)
 
 
-def cost_cell(profile: ProfileDocument) -> tuple[str, str]:
-    """(amounts, difference) at the fewest copies; at the most where only those differ; empty where there is none."""
+def short_of_copies(profile: ProfileDocument) -> str:
+    """`needs 18 copies, 4 at the most`, predicted; empty where the most copies bear the workload."""
+    short = profile["copies_short"]
+    return f"needs {counted(short['needed'], 'copy', 'copies')}, {short['most']:,} at the most" if short else ""
+
+
+def cost_cell(profile: ProfileDocument) -> tuple[str, str, str]:
+    """(amounts, difference, what they lack) at the fewest copies; at the most where only those differ; empty: none."""
+    return (*_cost_cell(profile), short_of_copies(profile))
+
+
+def _cost_cell(profile: ProfileDocument) -> tuple[str, str]:
     row, most = cost_at(profile, "minimum"), cost_at(profile, "maximum")
     if row is None or profile["state"] == "refused":
         return NO_DATA, ""

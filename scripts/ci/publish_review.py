@@ -4,8 +4,9 @@ Runs in the `workflow_run` that follows the review, in two jobs. The review itse
 whatever it left behind is a stranger's: an archive of limited size, of which two files are read, none executed, and
 none unpacked. `fetch FOLDER`, with a token that may only read, puts the review's document there, which this branch's
 own `loadproof review --from` checks and writes out; what that wrote `publish` publishes, with a token that may write.
-`comment` publishes what the same run reviewed before, in a job of its own, as the action does: for a pull request of
-this repository's own branches, whose authors may write here anyway; a fork's token cannot.
+In a run of the pull request itself, as the action's are, `fetch` takes what the same run reviewed before, and
+`comment FOLDER` publishes what was written out of it in the same job: for this repository's own branches; a fork's
+token cannot.
 Which pull request it is about is believed only if GitHub says the same of the run: its head commit, repository and
 branch.
 
@@ -23,17 +24,18 @@ import re
 import sys
 import zipfile
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from github_api import ApiError, GitHub, one_line
+
+Json: TypeAlias = dict[str, Any]
 
 MARKER: Final = "<!-- loadproof-review -->"
 LEFT: Final = "loadproof-review"  # by the pull request's code
 RENDERED: Final = "loadproof-rendered"  # by this branch's
-OURS: Final = "its figures are that commit's own, its words ours"
-THEIRS: Final = "its figures and its words are that commit's own"
+ORIGIN: Final = "its figures are that commit's own, its words ours"
 MOST_ARCHIVE_BYTES: Final = 8 * 2**20
 MOST_FILE_BYTES: Final = 8 * 2**20
 MOST_COMMENT_CHARACTERS: Final = 60_000  # GitHub refuses more than 65,536
@@ -63,9 +65,9 @@ def main() -> int:
         )
         what, *folder = sys.argv[1:]
         if what == "fetch":
-            print(fetch(github, event["workflow_run"], Path(folder[0])))
+            print(fetch(github, _reviewed(event, github), Path(folder[0])))
         elif what == "comment":
-            print(comment(github, event.get("pull_request"), int(os.environ["GITHUB_RUN_ID"])))
+            print(comment(github, event["pull_request"], _own_run(github), Path(folder[0])))
         else:
             print(publish(github, event["workflow_run"], int(os.environ["GITHUB_RUN_ID"])))
     except RefusedError as refusal:
@@ -77,8 +79,27 @@ def main() -> int:
     return 0
 
 
-def fetch(github: GitHub, run: dict[str, Any], folder: Path) -> str:
+def _reviewed(event: Json, github: GitHub) -> Json | None:
+    """The run with the review: the event's, or this one; None for a fork's own. Raises RefusedError."""
+    if "workflow_run" in event:
+        run: Json = event["workflow_run"]
+        return run
+    if "pull_request" not in event:
+        raise RefusedError("command comment goes with `on: pull_request`; this run is of another event")
+    theirs = event["pull_request"]["head"]["repo"]
+    return _own_run(github) if theirs is not None and theirs["full_name"] == github.repository else None
+
+
+def _own_run(github: GitHub) -> Json:
+    run_id = int(os.environ["GITHUB_RUN_ID"])
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    return {"id": run_id, "html_url": f"{server}/{github.repository}/actions/runs/{run_id}"}
+
+
+def fetch(github: GitHub, run: Json | None, folder: Path) -> str:
     """What a review left, as `pull_request.txt` and `review.json` in the folder. Raises RefusedError and ApiError."""
+    if run is None:
+        return "::warning::a fork's token may not comment: copy review.yml and review-comment.yml, which can"
     archive = _archive(github, int(run["id"]), LEFT)
     if archive is None:
         return f"::warning::the review {run['html_url']} left nothing to show; its log says why"
@@ -89,7 +110,7 @@ def fetch(github: GitHub, run: dict[str, Any], folder: Path) -> str:
     return f"the review of pull request {number}, as it says"
 
 
-def publish(github: GitHub, run: dict[str, Any], here: int) -> str:
+def publish(github: GitHub, run: Json, here: int) -> str:
     """Comment and SARIF that the run `here` rendered of a finished review; says what was done.
 
     Raises RefusedError and ApiError.
@@ -105,26 +126,18 @@ def publish(github: GitHub, run: dict[str, Any], here: int) -> str:
         raise RefusedError(f"the review of {run['head_sha']} claims to be of pull request {left.number}, and is not")
     if pull["head"]["sha"] != run["head_sha"]:
         return f"pull request {left.number} has moved on from {run['head_sha']}: its next review will tell"
-    return _shown(github, left, run, OURS)
+    return _shown(github, left, run)
 
 
-def comment(github: GitHub, pull: dict[str, Any] | None, here: int) -> str:
-    """What the run `here`, of the pull request itself, reviewed. Raises RefusedError and ApiError."""
-    if pull is None:
-        raise RefusedError("command comment goes with `on: pull_request`; this run is of another event")
-    if pull["head"]["repo"] is None or pull["head"]["repo"]["full_name"] != github.repository:
-        return "::warning::a fork's token may not comment: copy review.yml and review-comment.yml, which can"
-    where = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{github.repository}/actions/runs/{here}"
-    archive = _archive(github, here, LEFT)
-    if archive is None:
-        return f"::warning::the review {where} left nothing to show; its log says why"
-    left = replace(read(archive), number=int(pull["number"]))
-    return _shown(github, left, {"head_sha": pull["head"]["sha"], "html_url": where}, THEIRS)
+def comment(github: GitHub, pull: Json, run: Json, folder: Path) -> str:
+    """What this job wrote out, on the pull request that the event names. Raises ApiError."""
+    sarif = (folder / "review.sarif").read_bytes()
+    left = Rendered(int(pull["number"]), (folder / "review.md").read_text(encoding="utf-8"), sarif)
+    return _shown(github, left, run | {"head_sha": pull["head"]["sha"]})
 
 
-def _shown(github: GitHub, left: Rendered, run: dict[str, Any], whose: str) -> str:
-    said = _comment(github, left, run, whose)
-    return f"{said}; {_code_scanning(github, left, run)}"
+def _shown(github: GitHub, left: Rendered, run: Json) -> str:
+    return f"{_comment(github, left, run)}; {_code_scanning(github, left, run)}"
 
 
 def _archive(github: GitHub, run_id: int, name: str) -> bytes | None:
@@ -173,7 +186,7 @@ def _file(archive: zipfile.ZipFile, name: str) -> bytes | None:
     return content
 
 
-def _same_branch(run: dict[str, Any], pull: dict[str, Any], repository: str) -> bool:
+def _same_branch(run: Json, pull: Json, repository: str) -> bool:
     """A commit alone proves nothing: anybody can push another's commit to a fork of his own."""
     head = pull["head"]
     return (
@@ -185,8 +198,8 @@ def _same_branch(run: dict[str, Any], pull: dict[str, Any], repository: str) -> 
     )
 
 
-def _comment(github: GitHub, left: Rendered, run: dict[str, Any], whose: str) -> str:
-    body = comment_body(left.markdown, run["head_sha"], run["html_url"], whose)
+def _comment(github: GitHub, left: Rendered, run: Json) -> str:
+    body = comment_body(left.markdown, run["head_sha"], run["html_url"])
     for comment in github.pages(f"/issues/{left.number}/comments"):
         # The marker alone could be anybody's.
         login = (comment["user"] or {}).get("login")  # none: its account is gone
@@ -197,9 +210,9 @@ def _comment(github: GitHub, left: Rendered, run: dict[str, Any], whose: str) ->
     return f"comment on pull request {left.number} made"
 
 
-def comment_body(markdown: str, head_sha: str, run_url: str, whose: str) -> str:
-    """What the comment holds, and `whose` figures and words these are."""
-    origin = f"Review of {head_sha[:12]}: {whose}: [run]({run_url})"
+def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
+    """What the comment holds, and whose figures and words these are."""
+    origin = f"Review of {head_sha[:12]}: {ORIGIN}: [run]({run_url})"
     footer = f"\n\n<sub>{origin}</sub>\n"
     quiet = markdown.replace(MARKER, "").strip()
     room = MOST_COMMENT_CHARACTERS - len(footer)
@@ -209,7 +222,7 @@ def comment_body(markdown: str, head_sha: str, run_url: str, whose: str) -> str:
     return f"{MARKER}\n{quiet}{footer}"
 
 
-def _code_scanning(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
+def _code_scanning(github: GitHub, left: Rendered, run: Json) -> str:
     if left.sarif is None:
         return "no SARIF"
     body = {

@@ -219,24 +219,28 @@ def test_github_out_of_reach_is_exit_3(github: FakeGitHub, tmp_path: Path) -> No
 
 
 def test_the_same_run_may_comment(github: FakeGitHub, tmp_path: Path) -> None:
-    """On the pull request that the event names, whatever number the review left."""
-    github.archive = left(pull_request_txt="13\n", review_md="## 1 break\n")
-    assert publish(github, tmp_path, "comment", told_of=github.own_event()).returncode == 0
+    """What this job wrote out, on the pull request that the event names; of the review its document alone."""
+    github.archive = left(pull_request_txt="13\n", review_md="mine", review_json="{}")
+    assert publish(github, tmp_path, "fetch", str(tmp_path / "left"), told_of=github.own_event()).returncode == 0
+    assert (tmp_path / "left" / "review.json").read_text("utf-8") == "{}"
+    (tmp_path / "review.md").write_text("## 1 break\n", encoding="utf-8")
+    (tmp_path / "review.sarif").write_text("{}", encoding="utf-8")
+    assert publish(github, tmp_path, "comment", str(tmp_path), told_of=github.own_event()).returncode == 0
     assert "POST /issues/12/comments" in github.calls
     [made] = github.comments
     assert made["body"].startswith(f"{MARKER}\n## 1 break\n")
-    assert "its figures and its words are that commit's own" in made["body"]  # nobody rendered it anew
+    assert "its figures are that commit's own, its words ours" in made["body"]
 
 
 def test_a_forks_run_is_told_what_can_comment(github: FakeGitHub, tmp_path: Path) -> None:
     """Its token may not write: nothing is asked of the API, and the job stays green."""
-    said = publish(github, tmp_path, "comment", told_of=github.own_event("stranger/endpoints"))
-    assert (said.returncode, github.calls) == (0, [])
+    said = publish(github, tmp_path, "fetch", str(tmp_path / "left"), told_of=github.own_event("stranger/endpoints"))
+    assert (said.returncode, github.calls, (tmp_path / "left").exists()) == (0, [], False)
     assert "review-comment.yml" in said.stdout
 
 
 def test_another_event_cannot_comment(github: FakeGitHub, tmp_path: Path) -> None:
     """A push has no pull request."""
-    said = publish(github, tmp_path, "comment", told_of={"ref": "refs/heads/main"})
+    said = publish(github, tmp_path, "fetch", str(tmp_path / "left"), told_of={"ref": "refs/heads/main"})
     assert said.returncode == 1
     assert "on: pull_request" in said.stdout

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import io
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import cmarkgfm
 import pytest
 import yaml
-from fake_github import REPOSITORY, TOKEN, FakeGitHub, serving
+from fake_github import REPOSITORY, TOKEN, FakeGitHub, left, serving
+from packaging.requirements import Requirement
 from workflow_steps import ROOT, WORKFLOWS, Runner, copy_of_the_code, without_make
+
+from loadproof.catalog import price_addresses
 
 PROFILE = "deploy_profiles/prod/llama-3-1-8b.yaml"
 CHANGE = "buffer:\n  enabled: false\n"  # the queue goes, with every message that waits in it
@@ -171,27 +178,98 @@ def action_steps() -> list[dict[str, Any]]:
     return steps
 
 
-def test_the_action_comments_what_it_reviewed(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
-    """Its own step, in an empty folder: nothing is checked out or installed where the token may write."""
-    runner, _ = reviewed
-    [step] = [one for one in action_steps() if one.get("name") == "Comment"]
-    file, event = tmp_path / "as-a-job.yml", tmp_path / "event.json"
-    file.write_text(yaml.safe_dump({"jobs": {"action": {"steps": [step]}}}), encoding="utf-8")
-    (tmp_path / "empty").mkdir()
-    with serving(FakeGitHub(packed_folder(runner.checkout / "review"))) as github:
+COMMENTING = ["Fetch", "Install what writes", "Write out", "Comment"]
+
+
+def commented(folder: Path, left: bytes) -> tuple[Runner, int, FakeGitHub]:
+    """The action's steps in an empty folder, where the token may write; what they would install is here already."""
+    steps = [one for one in action_steps() if one.get("name") in COMMENTING and one["name"] != "Install what writes"]
+    file, event = folder / "as-a-job.yml", folder / "event.json"
+    file.write_text(
+        yaml.safe_dump({"defaults": {"run": {"shell": "bash"}}, "jobs": {"action": {"steps": steps}}}), "utf-8"
+    )
+    (folder / "empty").mkdir()
+    (folder / "scratch").mkdir()
+    (folder / "scratch" / "writes").symlink_to(ROOT / ".venv")
+    with serving(FakeGitHub(left)) as github:
         event.write_text(json.dumps(github.own_event()), encoding="utf-8")
         told = {"GITHUB_API_URL": github.url, "GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": REPOSITORY}
         told |= {"GITHUB_RUN_ID": "600", "GITHUB_ACTION_PATH": str(ROOT)}
-        action = Runner(tmp_path / "empty", tmp_path / "scratch", {"github.token": TOKEN}, told)
-        assert action.run(file, "action") == 0, action.ended
-        [comment] = github.comments
+        given = {"github.token": TOKEN, "github.action_path": str(ROOT)}
+        action = Runner(
+            folder / "empty", folder / "scratch", given | {"github.event.pull_request.base.sha": "c0ffee"}, told
+        )
+        return action, action.run(file, "action"), github
+
+
+def test_the_action_comments_what_it_reviewed(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
+    """Its findings, linked to the base's page of them; nothing is checked out."""
+    runner, _ = reviewed
+    action, code, github = commented(tmp_path, packed_folder(runner.checkout / "review"))
+    assert code == 0, action.ended
+    [comment] = github.comments
     assert "LR031" in comment["body"]
+    assert f"https://github.com/{REPOSITORY}/blob/c0ffee/docs/review-findings.md#lr031" in comment["body"]
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_the_action_comments_in_its_own_words(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
+    """What the pull request's code wrote as Markdown and SARIF is not shown; a link in its document is no link."""
+    runner, _ = reviewed
+    document = json.loads((runner.checkout / "review" / "review.json").read_text("utf-8"))
+    document["head"] = "[all well](https://evil.example) @acme/all"
+    there = left(pull_request_txt="12", review_md="LGTM", review_sarif="{}", review_json=json.dumps(document))
+    action, code, github = commented(tmp_path, there)
+    assert code == 0, action.ended
+    [comment], [sarif] = github.comments, github.sarif
+    assert "LR031" in comment["body"]
+    assert "LGTM" not in comment["body"]
+    links = re.findall(r'href="([^"]*)"', cmarkgfm.github_flavored_markdown_to_html(comment["body"]))
+    theirs = {link for link in links if not link.startswith(f"https://github.com/{REPOSITORY}/")}
+    assert links and theirs <= price_addresses()
+    assert b"LR031" in gzip.decompress(base64.b64decode(sarif["sarif"]))
+
+
+def test_the_action_refuses_what_is_no_review(tmp_path: Path) -> None:
+    """Another version's document, or a forged one: nothing is commented, and what mends it is said."""
+    action, code, github = commented(tmp_path, left(pull_request_txt="12", review_json='{"schema_version": 0}'))
+    assert (code, github.comments, github.sarif) == (2, [], [])
+    assert "pin both to one version" in action.ended[-1].stdout
+
+
+def test_the_action_installs_locked_wheels_alone_beside_a_token_that_may_write() -> None:
+    """Held to hashes, and no source package, whose building would run; what installs and reads has no token."""
+    fetch, install, write, comment = (
+        next(one for one in action_steps() if one.get("name") == name) for name in COMMENTING
+    )
+    assert {"--require-hashes", "--only-binary", ":all:"} <= set(install["run"].split())
+    assert ["GITHUB_TOKEN" in step.get("env", {}) for step in (fetch, install, write, comment)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    core, app = (locked(ROOT / name) for name in ("requirements-core.txt", "requirements.txt"))
+    assert core.items() <= app.items()
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    assert {Requirement(one).name for one in named} <= {name for name, _ in core}
+
+
+def locked(file: Path) -> dict[tuple[str, str], list[str]]:
+    """Of each package and version its hashes."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for line in file.read_text("utf-8").splitlines():
+        if pinned := re.match(r"([a-z0-9.-]+)==(\S+)", line):
+            found[at := (pinned[1], pinned[2])] = []
+        elif digest := re.match(r" +--hash=(sha256:[0-9a-f]{64})", line):
+            found[at].append(digest[1])
+    return found
 
 
 def test_the_action_reviews_the_same(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
     """action.yml's own step: the same files, the same exit code; an unknown command is named."""
     runner, code = reviewed
-    steps = [one for one in action_steps() if one.get("name") != "Comment"]
+    steps = [one for one in action_steps() if one.get("name") not in COMMENTING]
     file = tmp_path / "as-a-job.yml"
     file.write_text(
         yaml.safe_dump({"defaults": {"run": {"shell": "bash"}}, "jobs": {"action": {"steps": steps}}}), "utf-8"

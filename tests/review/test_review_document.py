@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from review_samples import chat, comment_only, empty, hostile, only_good, ordinary, refused, side
+from review_samples import chat, comment_only, empty, hostile, only_good, ordinary, refused, side, summaries
 
 from loadproof.review import shapes
 from loadproof.review.document import document, place_of, plain
@@ -132,3 +132,16 @@ def test_every_key_of_the_document_is_on_its_page() -> None:
     for shape in vars(shapes).values():
         for key in getattr(shape, "__required_keys__", ()):
             assert re.search(rf"`(?:profiles\[\]\.)?{key}(?:\[\])?`", page), key
+
+
+@pytest.mark.parametrize("form", ["markdown", "html", "text"])
+def test_where_copies_are_too_few_the_cost_says_so(form: Format) -> None:
+    """In the overview and in the brief, before anything is unfolded: what costs that much is too little."""
+    short = (18, 4)
+    costs = (*summaries().costs, CostChange("expected", CostFigure(8.0), CostFigure(8.0)))
+    one = replace(ordinary(), profiles=(replace(summaries(), copies_short=short, costs=costs),))
+    shown = " ".join(formatted(document(one), form).split()).replace("&#39;", "'")
+    assert "too few for that load: prod/summaries needs 18 copies, 4 at the most" in shown
+    assert shown.count("needs 18 copies, 4 at the most") == 2
+    enough = formatted(document(replace(one, profiles=(replace(summaries(), costs=costs),))), form)
+    assert "at the expected load" in enough and "too few" not in enough

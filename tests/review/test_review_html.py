@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from review_samples import HOSTILE, chat, comment_only, empty, hostile, long, only_good, ordinary, with_text
 
+from loadproof import catalog
 from loadproof.review.document import document
 from loadproof.review.formats.html import as_html
 from loadproof.review.model import Review
@@ -84,6 +86,21 @@ def test_it_fetches_nothing_and_runs_nothing(sample: object) -> None:
     assert not [one for one in seen.elements if re.search(r" (src|on\w+|srcset|action)\b", one)]
     assert "default-src 'none'" in written
     assert "url(" not in written and "@import" not in written
+
+
+def priced(source: str) -> Review:
+    one = ordinary()
+    return replace(one, profiles=tuple(replace(profile, price_source=source) for profile in one.profiles))
+
+
+def test_the_source_of_a_price_can_be_followed() -> None:
+    """The catalog's own address is a link; any other, or more of one, is text."""
+    source = catalog.instance("ml.g5.2xlarge").price_source
+    [address] = re.findall(r"https://[^ ]+", source)
+    assert f'; <a href="{address}" rel="noreferrer">{address}</a> (' in as_html(document(priced(f"x; {source}")))
+    for forged in ("https://evil.example/", f"{address}/evil", f"{address}@evil.example", f"http{address[5:]}"):
+        written = as_html(document(priced(f"x; {forged} (y)")))
+        assert forged in written and "noreferrer" not in written
 
 
 def test_the_verdict_stands_above_the_table_and_details_below() -> None:

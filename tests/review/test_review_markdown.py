@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from review_samples import HOSTILE, comment_only, empty, hostile, long, only_good, ordinary, with_text
 
+from loadproof import catalog
 from loadproof.review.document import document
-from loadproof.review.formats.escaping import LONGEST_PROSE, code, prose
+from loadproof.review.formats.escaping import LONGEST_PROSE, code, linked, prose
 from loadproof.review.formats.html import as_html
 from loadproof.review.formats.markdown import LONGEST_BYTES, MARKER, as_markdown
 from loadproof.review.model import Review
@@ -321,3 +322,27 @@ def test_figures_of_ours_stay_whole() -> None:
 @pytest.mark.parametrize("blank", ["\u3164", "\u2800", "\ufe0f", "\u034f", "\U000e0041"])
 def test_what_has_no_shape_is_spelled_out(blank: str) -> None:
     assert blank not in prose(f"a{blank}b")
+
+
+def links(markdown: str) -> list[str]:
+    return re.findall(r'href="([^"]*)"', cmarkgfm.github_flavored_markdown_to_html(markdown))
+
+
+def test_the_source_of_a_price_can_be_followed() -> None:
+    """Every address that the catalog names for prices is one link, to that address, whatever stands around it."""
+    assert len(catalog.price_addresses()) >= 5
+    for row in catalog.instances().values():
+        wanted = [
+            one for one in catalog.price_addresses() if re.search(rf"{re.escape(one)}(?![\w./@%+-])", row.price_source)
+        ]
+        assert links(f"Prices: {linked(row.price_source, catalog.price_addresses())}.") == wanted
+        assert bool(wanted) == bool(row.price_source)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=4)), max_size=6).map("".join))
+def test_nothing_else_becomes_a_link(foreign: str) -> None:
+    """Around the catalog's address, and in its stead."""
+    address = min(catalog.price_addresses())
+    assert set(links(f"Prices: {linked(f'{foreign} {address} {foreign}', {address})}.")) <= {address}
+    assert links(f"Prices: {linked(foreign, {address})}.") == []

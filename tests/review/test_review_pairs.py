@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import review_pairs
 
+from loadproof.review.assemble import review_pair
+from loadproof.review.model import Pair
 from loadproof.review.rules import RULES
 
+BUSIER = "86-busier-and-room"
 CODES = {rule.code for rule in RULES}
 
 
@@ -46,3 +49,12 @@ def test_pairs_name_only_codes_that_exist() -> None:
         for code in (*review_pairs.about(name).get("near_miss", ()), *(one[0] for one in review_pairs.expected(name)))
     }
     assert named <= CODES
+
+
+def test_what_the_workload_lacks_is_told_of_what_would_be_deployed() -> None:
+    """85: 18 copies for 4; 86: as busy, with room; and it stays told where a change is not about it."""
+    shorts = {name: review_pair(review_pairs.pair(name), ()).copies_short for name in ("85-more-than-the-most", BUSIER)}
+    assert shorts == {"85-more-than-the-most": (18, 4), BUSIER: None}
+    after = review_pairs.pair("85-more-than-the-most").after
+    same = review_pair(Pair("prod", "chat", after, after), ())
+    assert (same.copies_short, "LR019" in {one.code for one in same.findings}) == ((18, 4), False)

@@ -37,8 +37,8 @@ class TurnLengths:
 def turn_lengths(recorded: Recorded) -> TurnLengths:
     """Of the requests that tell which turn they are, as they were before those that found no room were left out.
 
-    Room is what the longest recorded request leaves beside a turn's history. Where a conversation's turns are alike, who sends
-    long ones is seldom seen again later on: first turns, which all had room, tell how long turns are.
+    Room is what the longest recorded request leaves beside a turn's history. Where turns of one are alike, who
+    sends long ones is seldom seen later on: first turns, which all had room, tell how long turns are.
     """
     turns, new = np.asarray(recorded.turns), np.asarray(recorded.new_tokens)
     whole, answers = np.asarray(recorded.input_tokens), np.asarray(recorded.output_tokens)

@@ -20,7 +20,7 @@ from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.plan import model_of, read_plan
 from loadproof.bench.report import charts, wording
 from loadproof.bench.report.choice import Candidate, brief_of_runs
-from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
+from loadproof.bench.report.page import POLICY, environment, histogram_of_row, sourced, style
 from loadproof.errors import InputError
 from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import Figure, FigurePoint, Series, draw, figure_of, levels_ticks, swatch, tip_of
@@ -153,7 +153,7 @@ def facts(runs: Sequence[Shown]) -> list[tuple[str, tuple[str, ...], bool]]:
     rows: dict[str, list[str]] = {}
     for run in runs:
         for name, value in _facts(run).items():
-            rows.setdefault(name, []).append(wording.NO_DATA if value in (None, "") else wording.visible(value, 400))
+            rows.setdefault(name, []).append(_fact(name, value))
     return [
         (name, tuple(values), len(set(values)) > 1 and name not in _ALWAYS_DIFFERENT) for name, values in rows.items()
     ]
@@ -180,6 +180,12 @@ def _facts(run: Shown) -> dict[str, object]:
         "loadproof": summary.loadproof_version,
         "client": conditions.platform,
     }
+
+
+def _fact(name: str, value: object) -> str:
+    if value in (None, ""):
+        return wording.NO_DATA
+    return sourced(str(value)) if name == "price" else wording.visible(value, 400)
 
 
 def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:

@@ -15,19 +15,21 @@ from loadproof.bench.measure.histogram import Histogram, HistogramRow
 from loadproof.bench.report import charts, timeline_charts, wording
 from loadproof.bench.report.brief import brief_of, verdict_sentence
 from loadproof.bench.report.timeline import Moments, Timeline, read_timeline, timeline_at
+from loadproof.catalog import price_addresses
 from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import Figure, draw
 from loadproof.pages.file import write_whole
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, TAIL, Look
 from loadproof.pages.style import house_style
 from loadproof.pages.templates import page_environment
+from loadproof.pages.wording import linked
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 # Nothing is loaded and nothing runs; styles are inline, and with every load forbidden they can fetch nothing.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_LONGEST = {"price": 400}  # characters; the longest source in the catalog has 388
+_LONGEST_PRICE = 400  # characters; the longest source in the catalog has 388
 
 
 def render_report(run_folder: Path, summary: Summary | None = None, moments: Sequence[Moments] | None = None) -> Path:
@@ -182,12 +184,21 @@ def _conditions(summary: Summary) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _pairs(values: Mapping[str, object]) -> list[tuple[str, str]]:
     return [
-        (wording.visible(name.replace("_", " "), longest=80), _said(value, _LONGEST.get(name, wording.LONGEST_TEXT)))
+        (wording.visible(name.replace("_", " "), longest=80), _priced(value) if name == "price" else _said(value))
         for name, value in values.items()
     ]
 
 
-def _said(value: object, longest: int) -> str:
+def _priced(value: object) -> str:
+    return sourced(value) if isinstance(value, str) else _said(value)
+
+
+def sourced(price: str) -> Markup:
+    """Whence a price is: an address of the catalog is a link, one of anybody else's run is none."""
+    return linked(price, price_addresses(), _LONGEST_PRICE)
+
+
+def _said(value: object) -> str:
     if value is None or value in ("", []):
         return wording.NO_DATA
     if isinstance(value, bool):
@@ -195,8 +206,8 @@ def _said(value: object, longest: int) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}"
     if isinstance(value, list):
-        return wording.visible(", ".join(str(item) for item in value), longest)
-    return wording.visible(value, longest)
+        return wording.visible(", ".join(str(item) for item in value))
+    return wording.visible(value)
 
 
 def _text(name: str) -> str:

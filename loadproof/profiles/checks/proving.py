@@ -10,6 +10,7 @@ from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.rule import Found, Subject, reading, rule
 from loadproof.profiles.checks.scheduling import is_zone, schedule_problem
 from loadproof.profiles.judging import percentiles_of, requests_to_settle
+from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.names import BENCHMARK
 from loadproof.profiles.schema import Arrivals, Objectives, Phase, Profile
 from loadproof.sizing import fewest_requests
@@ -105,10 +106,7 @@ def _sent_where_judged(profile: Profile) -> tuple[tuple[str | int, ...], float |
     """(Where it is written, how many requests) of an open or timed level; None where that is not known, or enough."""
     benchmark, arrivals = profile.benchmark, profile.workload.arrivals
     if benchmark.phases:
-        at = profile.objectives.at_concurrency
-        order = enumerate(benchmark.phases)
-        named = [one for one in order if one[1].process == "closed" and one[1].concurrency == at]
-        number, phase = named[-1] if named else max(enumerate(benchmark.phases), key=lambda one: _height(*one))
+        number, phase = _judged_phase(profile)
         if phase.process == "trace":
             return ("benchmark", "phases", number), None
         return ("benchmark", "phases", number), _sent(phase, phase.requests, phase.duration_s)
@@ -117,6 +115,14 @@ def _sent_where_judged(profile: Profile) -> tuple[tuple[str | int, ...], float |
     timed = benchmark.duration_s is not None
     place = ("benchmark", "duration_s" if timed else "requests_per_level")
     return place, _sent(arrivals, None if timed else benchmark.requests_per_level, benchmark.duration_s)
+
+
+def _judged_phase(profile: Profile) -> tuple[int, Phase]:
+    """The last closed phase of at_concurrency, else the highest: its place and itself."""
+    phases = list(enumerate(profile.benchmark.phases))
+    at = profile.objectives.at_concurrency
+    named = [one for one in phases if one[1].process == "closed" and one[1].concurrency == at]
+    return named[-1] if named else max(phases, key=lambda one: _height(*one))
 
 
 def _height(number: int, phase: Phase) -> tuple[bool, float, int]:
@@ -131,6 +137,55 @@ def _sent(load: Phase | Arrivals, requests: int | None, duration_s: float | None
     first = load.requests_per_s if load.from_requests_per_s is None else load.from_requests_per_s
     in_time = (first + load.requests_per_s) / 2 * duration_s
     return in_time if requests is None else min(requests, in_time)
+
+
+@rule(
+    "LP259",
+    "Objectives judged at another load than they name",
+    reason="Without a closed level of at_concurrency the highest level is judged. An open one keeps rate times answer "
+    "time in flight (Little's law): where even answers as slow as their bounds allow make fewer than at_concurrency, "
+    "what passes is a lighter load than the one that is promised, planned and reviewed.",
+    mend="Raise the rate, add a closed level of at_concurrency, or lower at_concurrency to what is driven.",
+    severity="warning",
+)
+def judged_elsewhere(subject: Subject) -> Iterator[Found]:
+    profile = subject.profile
+    at, load = profile.objectives.at_concurrency, _judged_load(profile)
+    place, mend = ("objectives", "at_concurrency"), "add a closed level of it, or write what is driven"
+    if isinstance(load, Phase) and load.process == "closed" and load.concurrency not in (None, at):
+        yield Found(place, f"judged is the level of {load.concurrency} in flight, and none is of {at}", mend)
+    slowest_s = _slowest_answer_s(profile)
+    if load is None or load.requests_per_s is None or slowest_s is None:
+        return
+    in_flight = load.requests_per_s * slowest_s
+    if in_flight < at:
+        found = (
+            f"{load.requests_per_s:g} requests a second within the bounds ({slowest_s:.3g} s an answer) keep "
+            f"{in_flight:.3g} in flight, not {at}"
+        )
+        yield Found(place, found, f"raise the rate to {at / slowest_s:.3g}, {mend}")
+
+
+def _judged_load(profile: Profile) -> Phase | Arrivals | None:
+    """None for plain closed levels, which LP261 looks at, and for shapes of a day, whose busiest hour is judged."""
+    arrivals = profile.workload.arrivals
+    if profile.benchmark.phases:
+        return _judged_phase(profile)[1]
+    return None if arrivals.hours or arrivals.days else arrivals
+
+
+def _slowest_answer_s(profile: Profile) -> float | None:
+    """Seconds of an answer that just meets the loosest bounds; None where they do not say."""
+    bounds, workload = profile.objectives.bounds, profile.workload
+    loosest = {
+        kind: max((bound for name, bound in bounds.items() if name.startswith(kind)), default=None)
+        for kind in ("e2e_", "ttft_", "tpot_")
+    }
+    if loosest["e2e_"] is not None:
+        return loosest["e2e_"] / 1000
+    if loosest["ttft_"] is None or loosest["tpot_"] is None or workload.classes:
+        return None
+    return (loosest["ttft_"] + (counts_of(workload.output_tokens).mean - 1) * loosest["tpot_"]) / 1000
 
 
 @rule(

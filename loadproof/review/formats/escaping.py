@@ -1,15 +1,16 @@
 """Untrusted text in Markdown: shown character for character, and never anything but text.
 
-Everything that a profile, a ref or a file name brings goes through `prose`, `code` or `html`. Two things are guarded:
-the Markdown itself (CommonMark with GitHub's tables, strikethrough, autolinks and maths), and what hosts do afterwards
-to the words of a page: mentions, references, emoji names. Against those no backslash helps; a word joiner (U+2060, no
-width) parts what would be recognised.
+Everything that a profile, a ref or a file name brings goes through `prose`, `linked`, `code` or `html`. Two things are
+guarded: the Markdown itself (CommonMark with GitHub's tables, strikethrough, autolinks and maths), and what hosts do
+afterwards to the words of a page: mentions, references, emoji names. Against those no backslash helps; a word joiner
+(U+2060, no width) parts what would be recognised.
 """
 
 from __future__ import annotations
 
 import html as html_library
 import re
+from collections.abc import Collection
 from typing import Final
 
 from loadproof.untrusted import with_escapes
@@ -32,6 +33,7 @@ _RECOGNISED: Final = re.compile(
 )
 # A commit, abbreviated or not: after every six digits, so that no part of it is one. Figures of ours have commas.
 _COMMIT: Final = re.compile(r"(?<![0-9A-Za-z_])[0-9a-f]{7,}(?![0-9A-Za-z_])", re.IGNORECASE | re.ASCII)
+_ADDRESS: Final = re.compile(r"(https://[\w./@%+-]+)", re.ASCII)
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -44,6 +46,18 @@ def prose(text: str, *, in_cell: bool = False) -> str:
         parts += [between or _JOINER if end else between, _fenced(found[1], in_cell=in_cell)]
         end = found.end()
     return "".join([*parts, _escaped(shown[end:])])
+
+
+def linked(text: str, addresses: Collection[str]) -> str:
+    """A sentence on one line, with those `addresses` as links that stand in it whole.
+
+    The text may be anybody's, so `addresses` must not be: whatever else looks like one stays text.
+    """
+    parts = _ADDRESS.split(_one_line(text.strip(" \r\n"), LONGEST_PROSE))
+    return "".join(
+        f"[{_escaped(part.removeprefix('https://'))}]({part})" if part in addresses else _escaped(part)
+        for part in parts
+    )
 
 
 def code(text: str, *, in_cell: bool = False) -> str:

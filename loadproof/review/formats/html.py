@@ -10,11 +10,12 @@ from typing import Final
 from jinja2 import Environment
 from markupsafe import Markup
 
+from loadproof.catalog import price_addresses
 from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import swatch
 from loadproof.pages.style import house_style
 from loadproof.pages.templates import page_environment
-from loadproof.pages.wording import SHORT, TITLES, code_in_html, on_a_bar, visible
+from loadproof.pages.wording import SHORT, TITLES, code_in_html, linked, on_a_bar, visible
 from loadproof.review import wording
 from loadproof.review.brief import brief_of
 from loadproof.review.formats.pictures import pictures, series_of
@@ -55,7 +56,11 @@ def as_html(document: Document) -> str:
 
 @cache
 def _environment() -> Environment:
-    return page_environment("loadproof.review.formats", visible=visible, said=code_in_html)
+    return page_environment("loadproof.review.formats", visible=visible, said=code_in_html, sourced=_sourced)
+
+
+def _sourced(text: str, longest: int) -> Markup:
+    return linked(text, price_addresses(), longest)
 
 
 def place(figure: FigureDocument | None) -> dict[str, float] | None:

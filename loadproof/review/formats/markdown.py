@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from loadproof.catalog import price_addresses
 from loadproof.review import wording
 from loadproof.review.brief import brief_of
-from loadproof.review.formats.escaping import code, html, prose
+from loadproof.review.formats.escaping import code, html, linked, prose
 from loadproof.review.shapes import Document, FindingDocument, ObjectiveDocument, ProfileDocument
 
 MARKER: Final = "<!-- loadproof-review -->"  # a bot finds its own comment by it and updates that one
@@ -134,8 +135,8 @@ def _value(value: object, longest: int = wording.LONGEST_IN_CELL) -> str:
 
 
 def _cost(profile: ProfileDocument) -> str:
-    amounts, more = (money(text) for text in wording.cost_cell(profile))
-    return f"{amounts}<br>**{more}**" if more else amounts
+    amounts, more, short = (money(text) for text in wording.cost_cell(profile))
+    return "<br>".join([amounts, *(f"**{text}**" for text in (more, short) if text)])
 
 
 def money(text: str) -> str:
@@ -247,7 +248,7 @@ def _objective(profile: ProfileDocument, row: ObjectiveDocument, *, has_measured
 
 def _costs_table(profile: ProfileDocument) -> str:
     rows = [[wording.COST_AT[row["at"]], *(money(text) for text in wording.cost(row))] for row in profile["costs"]]
-    source = f" Prices: {prose(profile['price_source'])}." if profile["price_source"] else ""
+    source = f" Prices: {linked(profile['price_source'], price_addresses())}." if profile["price_source"] else ""
     after = f"<sub>A month is 730 hours.{source}</sub>"
     return _table("Cost a month", ["copies", "before", "after", "difference"], rows, after)
 

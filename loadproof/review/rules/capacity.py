@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loadproof.capacity.instances import copies_short
-from loadproof.capacity.plan import Plan
 from loadproof.profiles import Profile
-from loadproof.review.rules.change import Change, View, models_by_name, rendered
+from loadproof.review.cost import short_of_copies
+from loadproof.review.rules.change import Change, models_by_name, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import number, place_label, target_pairs
 
@@ -42,21 +41,15 @@ def capacity_lowered(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def too_few_copies(change: Change) -> Iterator[Found]:
-    short = _short(change.after, change.context.plan_after)
-    if short is None or short == _short(change.before, change.context.plan_before):
+    short = short_of_copies(change.after.side, change.context.plan_after)
+    if short is None or short == short_of_copies(change.before.side, change.context.plan_before):
         return
     needed, most = short
     endpoint = change.after.profile.endpoint if change.after.profile else None
     plain = endpoint is not None and endpoint.hosting == "plain_variant"
     field = "endpoint.max_instances" if plain else "copies.max"
     message = f"the workload needs {needed:,} copies within the objectives, and there are {most:,} at the most"
-    yield Found(field, message, f"raise it to {needed:,} or more, or compare machines with `loadproof plan`")
-
-
-def _short(view: View, plan: Plan | None) -> tuple[int, int] | None:
-    """By the lengths that a trace was fitted with, where the profile names one."""
-    profile = view.side.planned if view.side else None
-    return None if profile is None or plan is None else copies_short(profile, plan.deployment, plan.knees)
+    yield Found(field, message, f"raise {field} to {needed:,} or more, or compare machines with `loadproof plan`")
 
 
 def _lower_bounds(change: Change) -> Iterator[Found]:

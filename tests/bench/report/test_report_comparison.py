@@ -104,6 +104,7 @@ def test_costs_stand_beside_their_prices(tmp_path: Path, capsys: pytest.CaptureF
     page = tmp_path / "page.html"
     assert loadproof([*arguments, "--output", str(page)]) == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert "noreferrer" not in page.read_text()  # no address of the catalog
     prices = " ".join(f"ml.g5.2xlarge: on demand in us-west-2, seen {seen}" for seen in ("2026-07;", "2026-09 How"))
     assert f"$1,460 c. Price: {prices}" in said and "https://prices.example/2026-09" in said
     assert "seen 2026-07; https://prices.example/2026-07</bdi>" in page.read_text()

@@ -14,10 +14,12 @@ import pytest
 from bench_summaries import a_summary, whole
 from sample_run import write_sample
 
+from loadproof import catalog
 from loadproof.bench.document import read_summary
 from loadproof.bench.report import render_report
 from loadproof.bench.report.charts import curve
 from loadproof.bench.report.page import page_of, verdict_sentence
+from loadproof.capacity.cost import price_of
 from loadproof.errors import InputError
 
 HOSTILE = ["</script><b>x", '"><img src=x onerror=alert(1)>', "a\u2028b\u2029", "\u202eexe", "W" * 10_000, "\ud800"]
@@ -276,3 +278,14 @@ def test_an_invalid_level_looks_valid_nowhere(tmp_path: Path) -> None:
     said = words(Seen(page))
     assert "(judged, INVALID)" in said and "Hollow and dotted" in said
     assert "not at all: the measurement is INVALID" in said and "intervals of 95 %" not in said
+
+
+def test_the_source_of_a_price_can_be_followed() -> None:
+    """The catalog's own address is a link; what a foreign run calls a source is text."""
+    price = price_of(catalog.instance("ml.g5.2xlarge"))
+    [address] = re.findall(r"https://[^ ]+", price)
+    assert f'<a href="{address}" rel="noreferrer">{address}</a>' in page_of(
+        a_summary(conditions={"price": price}), None
+    )
+    forged = page_of(a_summary(conditions={"price": "free; https://evil.example/"}), None)
+    assert "https://evil.example/" in forged and "noreferrer" not in forged
