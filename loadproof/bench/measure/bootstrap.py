@@ -105,7 +105,7 @@ def _first_reached(weights: NDArray[np.float32], counts: NDArray[np.float32], wa
     last = counts.shape[1] - 1
     step = round(sqrt(last + 1))
     begins = (weights @ counts[:, step - 1 : last : step] < wanted[:, None]).sum(axis=1) * step
-    found = np.empty_like(begins)
+    found: Whole = np.empty(begins.size, np.int64)
     for begin in np.unique(begins):
         rows = begins == begin
         between = counts[:, begin : min(begin + step - 1, last)]
