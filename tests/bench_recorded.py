@@ -94,7 +94,7 @@ class Made:
         is_long = chance.random() < self.long_share
         history, most = 0, self.long_turns if is_long else self.turns
         for turn in range(1, most + 1):
-            state = chance.getstate()
+            state = chance.getstate() if self.paired else ()
             mean, stddev = (2000, 300) if is_long else (600, 400)
             new = _lognormal(chance, mean * self.longer, stddev * self.longer, 4000)
             if self.paired:

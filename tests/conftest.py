@@ -21,6 +21,8 @@ settings.load_profile("shared-machine")
 # Else boto3 reads a service's description for every session, and the collector walks through all of them and all tests.
 botocore.session.create_loader = cache(botocore.session.create_loader)
 gc.set_threshold(50_000, 20, 10)
+# As the command does before it loads numpy: products of small matrices by two threads take four times the processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.pop("COLUMNS", None)  # xdist's workers are given one; a test that wants a width says so
 
 TESTS = Path(__file__).parent

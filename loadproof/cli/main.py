@@ -127,7 +127,7 @@ def main() -> None:
     # A terminal that cannot show a character gets a `?` in its place, never a traceback.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    # No verb multiplies matrices, and numpy's threads for that spin while they wait.
+    # Verbs multiply small matrices only, and numpy's threads for that spin while they wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Pydantic would read every installed package's metadata in search of plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

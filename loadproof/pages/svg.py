@@ -6,6 +6,7 @@ light, dark and paper. A drawing needs no script: `tip` becomes the `<title>` th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +18,7 @@ from markupsafe import Markup, escape
 CHARACTER_PX, BOLD_PX, LINE_PX = 7.2, 8.4, 15.0
 GAP_PX = 4.0  # between words on one line
 _TICK_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_INK_EVERY_PX = 6.0
+_INK_EVERY_PX, _CELL_PX = 6.0, 16.0
 Point = tuple[float, float]
 Spot = tuple[float, float, str]  # x, baseline y, text-anchor
 
@@ -88,6 +89,23 @@ def box_of(text: str, spot: Spot, *, bold: bool = False) -> Box:
     return Box(left, baseline - 0.8 * LINE_PX, left + width, baseline + 0.2 * LINE_PX)
 
 
+class Ink:
+    """Points that are drawn on, in square cells: a label looks at those near it, not at all of a drawing's."""
+
+    def __init__(self) -> None:
+        self._cells: defaultdict[tuple[int, int], list[Point]] = defaultdict(list)
+
+    def add(self, points: Iterable[Point]) -> None:
+        for point in points:
+            self._cells[floor(point[0] / _CELL_PX), floor(point[1] / _CELL_PX)].append(point)
+
+    def below(self, box: Box) -> int:
+        """How many points the box holds, its edges with it."""
+        columns = range(floor(box.left / _CELL_PX), floor(box.right / _CELL_PX) + 1)
+        rows = range(floor(box.top / _CELL_PX), floor(box.bottom / _CELL_PX) + 1)
+        return sum(box.holds(point) for x in columns for y in rows for point in self._cells.get((x, y), ()))
+
+
 class Drawing:
     """An SVG of a fixed size. Shapes are drawn in the order given; words lie above all of them."""
 
@@ -96,13 +114,13 @@ class Drawing:
         self._shapes: list[str] = []
         self._texts: list[str] = []
         self._words: list[Box] = []
-        self._ink: list[Point] = []
+        self._ink = Ink()
 
     def line(self, points: Sequence[Point], css: str, *, tip: str = "", behind_words: bool = False) -> None:
         """An open line through the points; `behind_words` says that words may well lie on it, as on a grid."""
         self._shapes.append(_element("polyline", css, tip, points=_points(points), fill="none"))
         for one, other in pairwise(() if behind_words else points):
-            self._ink += _along(one, other)
+            self._ink.add(_along(one, other))
 
     def area(self, points: Sequence[Point], css: str, *, tip: str = "") -> None:
         """A filled polygon; words may lie on it."""
@@ -117,7 +135,7 @@ class Drawing:
         """A `circle`, `square`, `diamond`, `triangle` or `cross` centred on a point."""
         self._shapes.append(_element("path", css, tip, d=_mark_path(at, shape, size_px / 2)))
         reach = size_px / 2 + 1
-        self._ink += [(at[0] + x * reach, at[1] + y * reach) for x in (-1, 0, 1) for y in (-1, 0, 1)]
+        self._ink.add((at[0] + x * reach, at[1] + y * reach) for x in (-1, 0, 1) for y in (-1, 0, 1))
 
     def marks(self, points: Iterable[Point], shape: str, size_px: float, css: str) -> None:
         """Any number of marks as one shape; words may lie on them."""
@@ -138,7 +156,7 @@ class Drawing:
         free = [(spot, box) for spot, box in boxes if self._is_free(box)]
         if not free:
             return False
-        spot, _ = min(free, key=lambda one: sum(map(one[1].holds, self._ink)))
+        spot, _ = min(free, key=lambda one: self._ink.below(one[1]))
         self.write(text, spot, css, bold=bold)
         return True
 

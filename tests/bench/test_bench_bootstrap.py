@@ -12,6 +12,7 @@ from loadproof.bench.measure.bootstrap import (
     NOTHING,
     RESAMPLES,
     Resampled,
+    _first_reached,
     block_length,
     percentile_resampled,
     rate_resampled,
@@ -46,6 +47,18 @@ def test_a_medians_resamples_follow_the_binomial() -> None:
     assert found.estimates.size == RESAMPLES == 2000
     low, high = np.percentile(found.estimates, (2.5, 97.5))
     assert low == pytest.approx(40, abs=1) and high == pytest.approx(60, abs=1)
+
+
+@pytest.mark.parametrize("thresholds", [1, 2, 3, 7, 16, 100, 511, 512])
+def test_the_first_threshold_reached_is_found_as_by_looking_at_all(thresholds: int) -> None:
+    """30 units' counts that rise, some not at all; resamples that reach it at once, in between and never."""
+    random = np.random.default_rng(thresholds)
+    counts = np.cumsum(random.integers(0, 3, (30, thresholds)), axis=1).astype(np.float32)
+    weights = random.integers(0, 4, (200, 30)).astype(np.float32)
+    wanted = random.uniform(-0.1, 1.1, 200) * (weights @ counts)[:, -1]
+    reached = weights @ counts >= wanted[:, None]
+    reached[:, -1] = True
+    assert _first_reached(weights, counts, wanted).tolist() == np.argmax(reached, axis=1).tolist()
 
 
 def test_the_same_run_twice_has_not_changed() -> None:

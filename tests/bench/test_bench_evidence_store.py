@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +14,7 @@ import pytest
 from bench_evidence import CHAT, profile_tree, run_of_profile
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
-from moto.server import ThreadedMotoServer
+from moto_server import moto_server
 
 from loadproof.bench.compare.regression import compare_runs, read_run
 from loadproof.bench.evidence.document import mismatches
@@ -46,12 +45,8 @@ def run(tmp_path: Path, chat: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def s3_url() -> Iterator[str]:
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_server() as url:
+        yield url
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from random import Random
 import boto3
 import pytest
 from bench_recorded import DAY_SHAPE, SECRET, capture, many, recorded
-from moto.server import ThreadedMotoServer
+from moto_server import moto_server
 
 from loadproof.bench.learn.captures import request_of
 from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, goes_on, pairs_of, turns_of
@@ -331,12 +331,10 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.get_host_and_port()[1]}")
-    boto3.client("s3").create_bucket(Bucket="captures")
-    yield "captures"
-    server.stop()
+    with moto_server() as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        boto3.client("s3").create_bucket(Bucket="captures")
+        yield "captures"
 
 
 def test_a_bucket_is_read_as_a_folder_is(bucket: str) -> None:

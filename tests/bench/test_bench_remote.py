@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import logging
 import os
 import signal
 import sys
@@ -18,7 +17,7 @@ import boto3
 import psutil
 import pytest
 from bench_fakes import FakeEndpoint, serving
-from moto.server import ThreadedMotoServer
+from moto_server import moto_server
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.document import as_json
@@ -48,12 +47,8 @@ PATIENT_HOST = (
 @pytest.fixture(scope="module")
 def s3_url() -> Iterator[str]:
     """S3 on loopback, as the local cloud has it."""
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_server() as url:
+        yield url
 
 
 @pytest.fixture

@@ -18,9 +18,12 @@ from loadproof.localcloud.queue.sqs.server import running
 
 def main() -> None:
     os.environ["MOTO_ACCOUNT_ID"] = "123456789012"
+    from moto import backends
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
+    services = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: services  # else it lists its own folder for every request
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     application = one_at_a_time(DomainDispatcherApplication(create_backend_app))
     moto = make_server("127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import boto3
+import cdk_toolkit
 import pytest
 import yaml
 from botocore.config import Config
@@ -58,8 +59,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
         patch.setenv("LOADPROOF_STATE_DIR", str(folder / "state"))
         with running("ci-deploy", transition_s=0.05, speed=100) as cloud:
             env = {**cloud.environment(), "PATH": without_make(folder), "NODE_OPTIONS": f"--require {IMPATIENT}"}
-            aws = "aws://123456789012/us-east-1"
-            subprocess.run([str(CDK), "bootstrap", aws], cwd=folder, env=env, check=True, capture_output=True)
+            cdk_toolkit.bootstrap(cloud, "us-east-1")
             made = Runner(checkout, folder / "scratch", {"inputs.environment": "dev", "matrix.environment": "dev"}, env)
             yield made
 

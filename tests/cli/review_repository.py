@@ -7,9 +7,12 @@ makes it fall over.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +81,9 @@ class Project:
         self.root = root
         self.runs_file = root.parent / f"{root.name}.runs"
         self.cache = Cache(root.parent / f"{root.name}.cache")
-        root.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main")
-        if own_code:
-            self.write("app.py", APP)
-            self.write("cdk.json", '{"app": "python3 app.py", "context": {"flag": true}}')
-            self.write("stacks/__init__.py", "")
-            self.write("stacks/queue.py", "TIMEOUT_S = 60\n")
-        for environment, names in environments.items():
-            self.write(f"deploy_profiles/{environment}/environment.yaml", ENVIRONMENT)
-            for name in names:
-                self.profile(f"{environment}/{name}")
-        self.first = self.commit("first")
+        made, self.first = _first_commit(own_code, tuple(environments.items()))
+        shutil.copytree(made, root, symlinks=True)
+        self.git("update-index", "-q", "--refresh")  # git knows files by their inodes, too
 
     def git(self, *arguments: str) -> str:
         """Its output, stripped; as nobody in particular, and at one time, so that ids are the same in every run."""
@@ -143,6 +137,27 @@ class Project:
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder).resolve()
             return find_sides(before, after, choice or Choice(), self.cache, work, lambda said: None, trust, deadline)
+
+
+@cache
+def _first_commit(own_code: bool, environments: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[Path, str]:
+    """A repository to copy, and the id of its one commit: six processes for every test would make the same again."""
+    folder = tempfile.TemporaryDirectory(prefix="loadproof-tests-")
+    atexit.register(folder.cleanup)
+    made = object.__new__(Project)
+    made.root = Path(folder.name) / "repository"
+    made.root.mkdir()
+    made.git("init", "-q", "-b", "main")
+    if own_code:
+        made.write("app.py", APP)
+        made.write("cdk.json", '{"app": "python3 app.py", "context": {"flag": true}}')
+        made.write("stacks/__init__.py", "")
+        made.write("stacks/queue.py", "TIMEOUT_S = 60\n")
+    for environment, names in environments:
+        made.write(f"deploy_profiles/{environment}/environment.yaml", ENVIRONMENT)
+        for name in names:
+            made.profile(f"{environment}/{name}")
+    return made.root, made.commit("first")
 
 
 def names(sides: Sides) -> list[str]:

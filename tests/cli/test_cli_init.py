@@ -342,7 +342,7 @@ def test_whatever_is_wrong_with_the_options_is_said_at_once_by_their_names(
         ("--p95", "1", "--p95: objectives.e2e_p95_ms: 1 ms is less than any endpoint takes"),
         ("--traffic", "1000000", "--traffic: 1,000,000 in flight, and a benchmark drives 4,096 at most: "),
         ("--traffic", "50000/s", "--traffic: `50000/s` with answers of up to 10 s is 500,000 in flight, and a "),
-        ("--lengths", "500000,10", "--lengths: workload.output_tokens: "),
+        ("--lengths", "500000,10", "--lengths: workload.input_tokens: "),
         ("--region", "us-gov-west-1", "--region: container: the catalog has no vllm "),
         ("--region", "eu-wset-1", "--region: the catalog knows no region `eu-wset-1`; did you mean eu-west-1"),
         ("--model", "Qwen/Qwen3-8BB", "--model: the catalog does not know `Qwen/Qwen3-8BB`; did you mean Qwen/"),

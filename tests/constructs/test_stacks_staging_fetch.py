@@ -16,7 +16,7 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
+from moto_server import moto_server
 from staging_hub import REPOSITORY, REVISION, Hub, served
 
 from loadproof.constructs.staging.runtime import fetch
@@ -43,11 +43,8 @@ def noise(size: int, seed: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[str]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_server() as url:
+        yield url
 
 
 @pytest.fixture

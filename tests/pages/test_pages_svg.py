@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadproof.pages.svg import Drawing, Scale, box_of, plot, tick_text, ticks
+from loadproof.pages.svg import Box, Drawing, Ink, Scale, box_of, plot, tick_text, ticks
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,21 @@ def test_words_go_where_they_cover_least() -> None:
     drawing.line([(0, 100), (400, 100)], "series")
     assert drawing.place("here", [(50, 104, "start"), (50, 150, "start")])
     assert 'y="150"' in drawing.markup("x")
+
+
+points = st.tuples(st.integers(-40, 80) | st.floats(-40, 80), st.integers(-40, 80) | st.floats(-40, 80))
+
+
+@given(st.lists(points, max_size=60), points, points)
+def test_ink_below_a_box_is_every_point_from_edge_to_edge(
+    drawn: list[tuple[float, float]], one: tuple[float, float], other: tuple[float, float]
+) -> None:
+    """However points and edges lie to the cells that they are kept in."""
+    (left, right), (top, bottom) = sorted((one[0], other[0])), sorted((one[1], other[1]))
+    ink = Ink()
+    ink.add(drawn)
+    inside = [point for point in drawn if left <= point[0] <= right and top <= point[1] <= bottom]
+    assert ink.below(Box(left, top, right, bottom)) == len(inside)
 
 
 def test_tips_and_words_are_escaped() -> None:

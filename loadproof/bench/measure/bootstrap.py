@@ -90,12 +90,27 @@ def percentile_resampled(pool: Pool, rank_percent: float, owners: Whole, seed: S
 
     def estimate(*how: Any) -> Samples:
         weights = _weights(*how)
-        reached = weights @ counts >= (share * (weights @ of_unit))[:, None] * (1 - 1e-9)
-        reached[:, -1] = True
-        return np.asarray(thresholds[np.argmax(reached, axis=1)] / pool.per_ms)
+        reached = _first_reached(weights, counts, share * (weights @ of_unit) * (1 - 1e-9))
+        return np.asarray(thresholds[reached] / pool.per_ms)
 
     first, last = ranks(effective_size(pool.values, unit_ends, share), share)
     return _resampled(observed, estimate, units, length, seed, low=first > 0, high=last is not None)
+
+
+def _first_reached(weights: NDArray[np.float32], counts: NDArray[np.float32], wanted: Samples) -> Whole:
+    """The first threshold, by its place, that `wanted` of a resample's samples are at most; else the last one.
+
+    Counts rise from threshold to threshold: one of every `step` is looked at, then those before the first that does.
+    """
+    last = counts.shape[1] - 1
+    step = round(sqrt(last + 1))
+    begins = (weights @ counts[:, step - 1 : last : step] < wanted[:, None]).sum(axis=1) * step
+    found: Whole = np.empty(begins.size, np.int64)
+    for begin in np.unique(begins):
+        rows = begins == begin
+        between = counts[:, begin : min(begin + step - 1, last)]
+        found[rows] = begin + (weights[rows] @ between < wanted[rows, None]).sum(axis=1)
+    return found
 
 
 def rate_resampled(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import cdk_toolkit
 import pytest
 
 from loadproof.localcloud.local import LocalCloud, running
@@ -63,7 +64,7 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    with bootstrapped(tmp_path_factory, "cdk") as made:
+    with bootstrapped(tmp_path_factory, "cdk", by_the_cli=True) as made:
         yield made
 
 
@@ -74,8 +75,10 @@ def bootstrapped(
     profiles: Path = REPOSITORY / "deploy_profiles",
     regions: tuple[str, ...] = ("us-east-1",),
     backend: str | None = None,
+    by_the_cli: bool = False,
 ) -> Iterator[Project]:
-    """A project of its own, with a copy of `profiles`, on a bootstrapped local cloud of that name."""
+    """A project of its own, with a copy of `profiles`, on a bootstrapped local cloud of that name: `by_the_cli`, or
+    as it does that."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(profiles, folder / "deploy_profiles")
     (folder / "app.py").write_text(
@@ -86,9 +89,10 @@ def bootstrapped(
         patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         with running(name, backend=backend, transition_s=0.05, speed=100) as cloud:  # an update is watched for minutes
             made = Project(folder, cloud)
-            made.cdk(
-                "bootstrap", *(f"aws://123456789012/{region}" for region in regions)
-            )  # before there is an app, which it would run
+            if by_the_cli:  # before there is an app, which it would run
+                made.cdk("bootstrap", *(f"aws://123456789012/{region}" for region in regions))
+            else:
+                cdk_toolkit.bootstrap(cloud, *regions)
             settings = json.loads((REPOSITORY / "cdk.json").read_text())
             (folder / "cdk.json").write_text(json.dumps({**settings, "app": f"{shlex.quote(sys.executable)} app.py"}))
             yield made
@@ -163,3 +167,25 @@ def test_failed_deployment_shows_its_reason_and_exits_1(project: Project, tmp_pa
     assert "The local cloud does not provide resource type AWS::MSK::ServerlessCluster" in output
     stack = project.client("cloudformation").describe_stacks(StackName="Broken")["Stacks"][0]
     assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
+
+
+def test_other_tests_accounts_are_as_cdk_bootstrap_makes_them(project: Project) -> None:
+    """Parameters, capabilities, outputs and resources, in another region as in that of the CLI."""
+    cdk_toolkit.bootstrap(project.cloud, "eu-central-1")
+    assert toolkit(project, "eu-central-1") == toolkit(project, "us-east-1")
+
+
+def toolkit(project: Project, region: str) -> dict[str, Any]:
+    """What CloudFormation says of the bootstrap's stack, in no order, the region left open."""
+    cloudformation = project.client("cloudformation", region)
+    stack = cloudformation.describe_stacks(StackName=cdk_toolkit.STACK)["Stacks"][0]
+    resources = cloudformation.describe_stack_resources(StackName=cdk_toolkit.STACK)["StackResources"]
+    said = {
+        "status": stack["StackStatus"],
+        "capabilities": sorted(stack["Capabilities"]),
+        "parameters": {one["ParameterKey"]: one["ParameterValue"] for one in stack["Parameters"]},
+        "outputs": {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]},
+        "resources": {one["LogicalResourceId"]: one["ResourceType"] for one in resources},
+    }
+    loaded: dict[str, Any] = json.loads(json.dumps(said).replace(region, "REGION"))
+    return loaded

@@ -16,7 +16,7 @@ import boto3
 import psutil
 import pytest
 from botocore.exceptions import ClientError
-from moto.server import ThreadedMotoServer
+from moto_server import moto_server
 
 from loadproof.localcloud.queue import QueuePoller
 from loadproof.localcloud.queue.emf import Datum
@@ -80,11 +80,7 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    _, port = server.get_host_and_port()
-    url = f"http://localhost:{port}"
-    with running(region=REGION) as sqs:
+    with moto_server() as url, running(region=REGION) as sqs:
         environment = cloud_environment(url, "test", "test")
         told: list[Datum] = []
         poller = QueuePoller(
@@ -97,7 +93,6 @@ def cloud() -> Iterator[Cloud]:
             yield cloud
         finally:
             poller.stop()
-            server.stop()
             leftover = [child for child in psutil.Process().children() if "worker.py" in " ".join(child.cmdline())]
             assert leftover == []
 
