@@ -90,7 +90,8 @@ def percentile_resampled(pool: Pool, rank_percent: float, owners: Whole, seed: S
 
     def estimate(*how: Any) -> Samples:
         weights = _weights(*how)
-        reached = _first_reached(weights, counts, share * (weights @ of_unit) * (1 - 1e-9))
+        wanted = np.asarray(share * (weights @ of_unit) * (1 - 1e-9), np.float64)
+        reached = _first_reached(weights, counts, wanted)
         return np.asarray(thresholds[reached] / pool.per_ms)
 
     first, last = ranks(effective_size(pool.values, unit_ends, share), share)
