@@ -194,6 +194,12 @@ def test_a_class_has_its_own_or_the_workloads(tmp_path: Path) -> None:
     assert [one.steps[0].input_tokens.mean for one in found] == [3000, 6000, 100, 7]
 
 
+def test_a_class_takes_nothing_back_by_null(tmp_path: Path) -> None:
+    classes = [{"name": "short", "share": 0.5, "first_input_tokens": None, "turn_correlation": 0}]
+    (found,) = [str(one) for one in check_file(file_of(tmp_path, classes=classes)).problems]
+    assert "LP254 (warning) workload.classes[0].first_input_tokens: null takes nothing back" in found
+
+
 @pytest.mark.parametrize(
     ("workload", "place", "says"),
     [

@@ -239,6 +239,12 @@ def workload_parts(subject: Subject) -> Iterator[Found]:
     if workload.paired_lengths:
         yield from _pairs(("workload",), workload)
     for place, one in enumerate(workload.classes):
+        for name in sorted(one.model_fields_set):
+            if getattr(one, name) is None:
+                found = "null takes nothing back: what a class does not write is as the workload's"
+                yield Found(
+                    ("workload", "classes", place, name), found, "write what it is to be, or delete it", "warning"
+                )
         if one.paired_lengths:
             yield from _pairs(("workload", "classes", place), merged(workload, one))
     if workload.dataset is not None and workload.shared_prefix_tokens:

@@ -24,7 +24,7 @@ def _is_unset(value: object) -> bool:
 
 
 _OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
-TurnCorrelation = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+TurnCorrelation = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 TOKEN_SIDES = ("input_tokens", "first_input_tokens", "output_tokens")
 
