@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from selenium.webdriver import Chrome
+
+Viewport = Callable[[int], AbstractContextManager[None]]
 
 TESTS = Path(__file__).parent
 
@@ -27,6 +34,40 @@ OVERLAPS = """
   }
   return found;
 """
+# Of each chart its id, how many of its sizes are shown, and how large its letters of 12 px are on the screen.
+SIZES = """
+  return [...document.querySelectorAll(".chart")].map((chart) => {
+    const seen = [...chart.querySelectorAll("svg.panel")].filter((svg) => svg.getClientRects().length);
+    const scale = seen[0].getBoundingClientRect().width / seen[0].viewBox.baseVal.width;
+    return [chart.id, seen.length, 12 * scale];
+  });
+"""
+
+
+def asked(browser: Chrome, script: str) -> Any:
+    return browser.execute_script(script)
+
+
+def check_words_keep_clear(browser: Chrome, viewport: Viewport, page: Path, widths: tuple[int, ...]) -> None:
+    """No text of a picture lies on another or leaves it, nothing scrolls sideways, the console stays empty."""
+    for width in widths:
+        with viewport(width):
+            browser.get_log("browser")
+            browser.get(page.as_uri())
+            assert asked(browser, OVERLAPS) == [], width
+            assert asked(browser, "return document.documentElement.scrollWidth") <= width
+            assert browser.get_log("browser") == []
+
+
+@contextmanager
+def preferring(browser: Chrome, scheme: str) -> Iterator[None]:
+    """A reader who wants pages `light` or `dark`."""
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def samples_of(place: str) -> ModuleType:

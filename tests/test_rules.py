@@ -6,13 +6,13 @@ import inspect
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import run_process
 
 from loadproof.preflight.rules import RULES as PREFLIGHT
 from loadproof.profiles.checks import RULES as CHECKS
@@ -88,14 +88,10 @@ def test_a_module_that_is_dropped_into_a_package_is_run_and_on_its_page(
     shutil.copytree(ROOT / "loadproof", copied, copy_function=os.symlink, ignore=caches)
     (copied / package / "dropped_in.py").write_text(module, encoding="utf-8")
     profile = ROOT / "tests" / "profiles" / "good" / "two-models.yaml"
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, "-c", f"import sys\nfrom pathlib import Path\n{run}\nprint(page())", str(profile)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT / "scripts")))},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert said in done.stdout

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +15,7 @@ from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.bench.workload.files import digests_of
 from loadproof.errors import InputError
 from loadproof.loads import Load
+from loadproof.pages.file import write_whole
 
 SCHEMA_VERSION = 1
 FILE_NAME = "plan.json"
@@ -188,15 +187,4 @@ def map_of(part: Any) -> dict[str, object]:
 def write_json(path: Path, document: object) -> None:
     """Whole or not at all: a reader never sees half a file, not even after a crash."""
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
-    body = orjson.dumps(document, default=map_of, option=option)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(orjson.dumps(document, default=map_of, option=option), path, survives_power_loss=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil
 
 from loadproof.catalog import Accelerator, Architecture, Instance, KvCache, weight_bytes
 
@@ -41,38 +41,6 @@ def critical_batch_size(accelerator: Accelerator, bytes_per_parameter: float = 2
     which no batch shares, are left out.
     """
     return arithmetic_intensity(accelerator) * bytes_per_parameter / 2
-
-
-def kv_cache_limit_tokens(
-    accelerator: Accelerator,
-    accelerators: int,
-    shape: Architecture,
-    *,
-    bytes_per_parameter: float = 2.0,
-    bytes_per_value: float = 2.0,
-) -> float:
-    """Tokens of KV cache beside the weights = (accelerators · memory - weights) / KV bytes per token; 0 without room.
-
-    Every token counts as one inside the window; infinite for a shape that keeps none.
-    """
-    left = accelerators * accelerator.memory_bytes - weight_bytes(shape, bytes_per_parameter)
-    per_token = KvCache(shape, bytes_per_value, accelerators).bytes_per_token * accelerators
-    return max(0.0, left / per_token) if per_token else (inf if left > 0 else 0.0)
-
-
-def kv_cache_limit_batch(
-    accelerator: Accelerator,
-    accelerators: int,
-    shape: Architecture,
-    sequence_tokens: int,
-    *,
-    bytes_per_parameter: float = 2.0,
-    bytes_per_value: float = 2.0,
-) -> int:
-    """Sequences of `sequence_tokens` that fit beside the weights = ⌊(memory - weights / N) / cache of one⌋, each of
-    N accelerators alike."""
-    left = accelerator.memory_bytes - weight_bytes(shape, bytes_per_parameter) / accelerators
-    return max(0, int(left // KvCache(shape, bytes_per_value, accelerators).bytes_of(sequence_tokens)))
 
 
 def least_accelerators(

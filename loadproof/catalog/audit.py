@@ -14,6 +14,7 @@ from typing import Final, Literal
 from loadproof.catalog.installed_sdks import ENUMERATIONS, Kind, listed
 from loadproof.catalog.provenance import unverified
 from loadproof.catalog.readers import container_images, host_images, instances, rows
+from loadproof.catalog.sdk_images import order_of
 
 State = Literal["missing", "not offered", "no shape", "no price", "stale", "from memory", "uncheckable"]
 STALE_AFTER: Final = timedelta(days=365)
@@ -77,9 +78,9 @@ def _missing(sdk: Mapping[Kind, Sequence[str]]) -> Iterator[AuditFinding]:
 def _images(images: Mapping[str, Sequence[str]]) -> Iterator[AuditFinding]:
     for family, versions in images.items():
         ours = [image.version for image in container_images() if image.family == family]
-        newest = max(map(_order, ours), default=())
+        newest = max(map(order_of, ours), default=())
         for version in versions:
-            if version not in ours and _order(version) > newest:
+            if version not in ours and order_of(version) > newest:
                 mend = "loadproof catalog refresh --write"
                 yield AuditFinding("containers.csv", f"{family} {version}", "missing", "newer than our newest", mend)
 
@@ -148,7 +149,3 @@ def _older(seen: str, today: date) -> bool:
         return True
     year, month, day = (*parts, 12, 28)[:3] if len(parts) == 1 else (*parts, 28)[:3]
     return date(year, month, day) + STALE_AFTER < today
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))

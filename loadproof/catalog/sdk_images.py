@@ -71,10 +71,10 @@ def refreshed(
     gone: list[str] = []
     for family, (file, protocol) in files.items():
         ours = {row["version"]: row for row in containers if row["family"] == family}
-        newest = max(map(_order, ours), default=())
-        wanted = [version for version in versions[family] if version in ours or _order(version) > newest]
+        newest = max(map(order_of, ours), default=())
+        wanted = [version for version in versions[family] if version in ours or order_of(version) > newest]
         gone += [f"{family} {version}" for version in ours if version not in versions[family]]
-        for version in sorted({*wanted, *ours}, key=_order, reverse=True):
+        for version in sorted({*wanted, *ours}, key=order_of, reverse=True):
             if version not in versions[family]:
                 rows.append(dict(ours[version]))
                 continue
@@ -153,5 +153,6 @@ def _kept_unless_changed(ours: Mapping[str, str] | None, fresh: Row) -> Row:
     return dict(ours) if same else fresh
 
 
-def _order(version: str) -> tuple[int, ...]:
+def order_of(version: str) -> tuple[int, ...]:
+    """The numbers in a version, by which it is newer or older than another."""
     return tuple(int(part) for part in re.findall(r"\d+", version))

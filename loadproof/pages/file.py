@@ -1,4 +1,4 @@
-"""A page, or another text, as a file."""
+"""Files that are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(text: str, target: Path, mode: int = 0o644) -> None:
+def write_whole(content: str | bytes, target: Path, mode: int = 0o644, *, survives_power_loss: bool = False) -> None:
     """Write a file whole or not at all: never half of it under its name. Raises OSError.
 
     The mode is not mkstemp's 0600, which would hide a page that a web server publishes.
     """
     handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.write(text)
+        with os.fdopen(handle, "wb") as out:
+            out.write(content.encode() if isinstance(content, str) else content)
+            if survives_power_loss:
+                out.flush()
+                os.fsync(out.fileno())
         Path(unfinished).chmod(mode)
         Path(unfinished).replace(target)
     except BaseException:

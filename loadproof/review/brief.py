@@ -8,7 +8,7 @@ from typing import Final
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import joined
 from loadproof.review.shapes import CostFigureDocument, Document, FindingDocument, ProfileDocument
-from loadproof.review.wording import OUTLOOK_MARKS, counted, few, short_of_copies, usd, usd_more
+from loadproof.review.wording import OUTLOOK_MARKS, counted, few, name, short_of_copies, usd, usd_more
 
 
 def brief_of(document: Document) -> Brief:
@@ -57,7 +57,7 @@ def _cost(touched: Sequence[ProfileDocument]) -> str:
 
 def _too_few(touched: Sequence[ProfileDocument]) -> str:
     """What the expected load costs is the cost of too few machines where it needs more copies than there may be."""
-    short = [f"{_name(one)} {short_of_copies(one)}" for one in touched if short_of_copies(one)]
+    short = [f"{name(one)} {short_of_copies(one)}" for one in touched if short_of_copies(one)]
     return f"; too few for that load: {few(short, 3)}" if short else ""
 
 
@@ -73,10 +73,10 @@ def _sure(touched: Sequence[ProfileDocument]) -> str:
     measured = [profile for profile in touched if profile["evidence"]["state"] == "current"]
     predicted = [profile for profile in touched if profile["evidence"]["state"] != "current"]
     grades = {row["after"]["grade"] for one in predicted for row in one["objectives"] if row["after"]}
-    said = [f"measured as it would be deployed: {few([_name(one) for one in measured], 3)}"] if measured else []
+    said = [f"measured as it would be deployed: {few([name(one) for one in measured], 3)}"] if measured else []
     if predicted:
         graded = f", grade {joined(sorted(grades), 'and')}" if grades else ""
-        said.append(f"predicted only{graded}: {few([_name(one) for one in predicted], 3)}")
+        said.append(f"predicted only{graded}: {few([name(one) for one in predicted], 3)}")
     return "; ".join(said)
 
 
@@ -86,9 +86,9 @@ def _next(touched: Sequence[ProfileDocument]) -> str:
     for severity in ("break", "risk", "warning"):
         worst = [(finding, one) for finding, one in found if finding["severity"] == severity]
         if worst:
-            finding, one = min(worst, key=lambda row: (row[0]["code"], _name(row[1])))
-            return f"{_name(one)}: {_mend(finding)}"
-    unproven = [_name(one) for one in touched if one["evidence"]["state"] != "current"]
+            finding, one = min(worst, key=lambda row: (row[0]["code"], name(row[1])))
+            return f"{name(one)}: {_mend(finding)}"
+    unproven = [name(one) for one in touched if one["evidence"]["state"] != "current"]
     if unproven:
         return f"deploy it to a stage before production, then prove it: `loadproof bench {in_a_command(unproven[0])}`"
     return "nothing is in the way of merging it"
@@ -96,7 +96,3 @@ def _next(touched: Sequence[ProfileDocument]) -> str:
 
 def _mend(finding: FindingDocument) -> str:
     return f"{finding['mend'] or finding['title']} ({finding['code']})"
-
-
-def _name(profile: ProfileDocument) -> str:
-    return f"{profile['environment']}/{profile['profile']}"

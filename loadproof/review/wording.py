@@ -49,6 +49,10 @@ _CLAUSE: Final = re.compile(
 )  # up to a stop outside of code and brackets
 
 
+def name(profile: ProfileDocument) -> str:
+    return f"{profile['environment']}/{profile['profile']}"
+
+
 def few(names: Sequence[str], most: int) -> str:
     """`a, b and 3 more`."""
     shown = ", ".join(names[:most])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from bench_fakes import FakeEndpoint, serving
 from bench_pty import Terminal
+from processes import run_process
 
 CLI = (sys.executable, "-c", "import sys; from loadproof.cli.main import main; sys.exit(main())")
 
@@ -106,12 +106,7 @@ def test_a_terminal_without_a_full_screen(
 
 def test_quiet_and_the_stream_on_stdout(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     """Nothing on stderr, and JSON lines alone on stdout, from the start to the end with its exit code."""
-    done = subprocess.run(
-        bench(endpoint, tmp_path, "--quiet", "--live", "-", "--workers", "2"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_process(bench(endpoint, tmp_path, "--quiet", "--live", "-", "--workers", "2"))
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.stderr == "" and [row["seq"] for row in rows] == list(range(len(rows)))
     assert rows[0]["type"] == "start" and rows[-1]["type"] == "end" and rows[-1]["exit_code"] == done.returncode
@@ -122,5 +117,5 @@ def test_quiet_and_the_stream_on_stdout(endpoint: FakeEndpoint, tmp_path: Path) 
 def test_one_use_of_stdout(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     """The stream and the summary cannot both have it."""
     command = bench(endpoint, tmp_path, "--live", "-", "--format", "json")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_process(command)
     assert done.returncode == 2 and "--live -: stdout has one use" in done.stderr

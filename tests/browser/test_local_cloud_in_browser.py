@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from cloud_clients import boto3_client
+from http_servers import Files, serving_http
 from selenium import webdriver
 
 from loadproof.localcloud.local import LocalCloud, running
@@ -94,15 +93,8 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("evil")
     (folder / "index.html").write_text(_PAGE, encoding="utf-8")
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://localhost:{server.server_port}/index.html"
-    server.shutdown()
-    server.server_close()
+    with serving_http(partial(Files, directory=str(folder))) as url:
+        yield f"{url.replace('127.0.0.1', 'localhost')}/index.html"
 
 
 @pytest.fixture(scope="module")

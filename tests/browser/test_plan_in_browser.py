@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-from page_checks import OVERLAPS, contrast, samples_of
+from page_checks import SIZES, Viewport, asked, check_words_keep_clear, contrast, preferring, samples_of
 from selenium.webdriver import Chrome
 
 from loadproof.advice.page import page_of
 
 pytestmark = pytest.mark.browser
 
-Viewport = Callable[[int], AbstractContextManager[None]]
 ORDINARY = (
     "prod/llama-2-7b",
     "prod/llama-3-1-8b",
@@ -48,22 +44,12 @@ def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
     return files
 
 
-def asked(browser: Chrome, script: str) -> Any:
-    return browser.execute_script(script)
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_words_keep_clear_and_no_width_overflows(
     browser: Chrome, viewport: Viewport, pages: dict[str, Path], name: str
 ) -> None:
     """From a phone to a wide screen no text of a picture lies on another or leaves it, and nothing scrolls sideways."""
-    for width in (400, 820, 1240):
-        with viewport(width):
-            browser.get_log("browser")
-            browser.get(pages[name].as_uri())
-            assert asked(browser, OVERLAPS) == [], width
-            assert asked(browser, "return document.documentElement.scrollWidth") <= width
-            assert browser.get_log("browser") == []
+    check_words_keep_clear(browser, viewport, pages[name], (400, 820, 1240))
 
 
 @pytest.mark.parametrize("width", [320, 400, 1240])
@@ -73,14 +59,7 @@ def test_each_picture_shows_one_size_in_readable_letters(
     """Of the sizes drawn one is shown, and its 12 px letters are between 9 and 16 px on the screen."""
     with viewport(width):
         browser.get(pages["prod/llama-2-7b"].as_uri())
-        shown = asked(
-            browser,
-            """return [...document.querySelectorAll(".chart")].map((chart) => {
-              const seen = [...chart.querySelectorAll("svg.panel")].filter((svg) => svg.getClientRects().length);
-              const scale = seen[0].getBoundingClientRect().width / seen[0].viewBox.baseVal.width;
-              return [chart.id, seen.length, 12 * scale];
-            })""",
-        )
+        shown = asked(browser, SIZES)
     assert [name for name, *_ in shown][:1] == ["curve-ttft"]
     assert len(shown) == 7
     for name, count, letters_px in shown:
@@ -118,19 +97,14 @@ def test_words_on_pictures_keep_their_contrast(
     browser: Chrome, viewport: Viewport, pages: dict[str, Path], scheme: str
 ) -> None:
     """Chart words against the page, and words on bars against the ground drawn round their letters: 4.5:1 (WCAG AA)."""
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    try:
-        with viewport(1240):
-            browser.get(pages["prod/llama-2-7b"].as_uri())
-            ground = asked(browser, "return getComputedStyle(document.documentElement).backgroundColor")
-            ink = asked(browser, "return getComputedStyle(document.querySelector('#curve-ttft .panel text')).fill")
-            fill, halo = asked(
-                browser,
-                """const style = getComputedStyle(document.querySelector('#memory .panel .on'));
-                return [style.fill, style.stroke];""",
-            )
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    with preferring(browser, scheme), viewport(1240):
+        browser.get(pages["prod/llama-2-7b"].as_uri())
+        ground = asked(browser, "return getComputedStyle(document.documentElement).backgroundColor")
+        ink = asked(browser, "return getComputedStyle(document.querySelector('#curve-ttft .panel text')).fill")
+        fill, halo = asked(
+            browser,
+            """const style = getComputedStyle(document.querySelector('#memory .panel .on'));
+            return [style.fill, style.stroke];""",
+        )
     assert contrast(ink, ground) >= 4.5
     assert contrast(fill, halo) >= 4.5

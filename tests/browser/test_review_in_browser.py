@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
-from page_checks import OVERLAPS, contrast, samples_of
+from page_checks import SIZES, Viewport, asked, check_words_keep_clear, contrast, preferring, samples_of
 from selenium.webdriver import Chrome
 
 from loadproof.review.document import document
@@ -21,7 +18,6 @@ from loadproof.review.formats.markdown import as_markdown
 
 pytestmark = pytest.mark.browser
 
-Viewport = Callable[[int], AbstractContextManager[None]]
 NAMES = ("ordinary", "only_good", "hostile", "empty")
 COMMENT_PX = 884  # the width that GitHub gives a comment on a wide screen
 COMMENT_STYLE = f"""
@@ -53,10 +49,6 @@ def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
     return files
 
 
-def asked(browser: Chrome, script: str) -> Any:
-    return browser.execute_script(script)
-
-
 def requests_of(browser: Chrome) -> list[str]:
     """Addresses that were asked for since the log was read last, those of files apart."""
     lines = [entry["message"] for entry in browser.get_log("performance")]
@@ -68,13 +60,7 @@ def test_words_keep_clear_and_no_width_overflows(
     browser: Chrome, viewport: Viewport, pages: dict[str, Path], name: str
 ) -> None:
     """From a phone to a wide screen no text of a picture lies on another or leaves it, and nothing scrolls sideways."""
-    for width in (390, 820, 1280):
-        with viewport(width):
-            browser.get_log("browser")
-            browser.get(pages[name].as_uri())
-            assert asked(browser, OVERLAPS) == [], width
-            assert asked(browser, "return document.documentElement.scrollWidth") <= width
-            assert browser.get_log("browser") == []
+    check_words_keep_clear(browser, viewport, pages[name], (390, 820, 1280))
 
 
 def test_the_verdict_and_the_table_are_seen_without_scrolling(
@@ -107,35 +93,23 @@ def test_each_picture_shows_one_size_in_readable_letters(
     """Of the sizes drawn one is shown, and its 12 px letters are between 9 and 16 px on the screen."""
     with viewport(width):
         browser.get(pages["ordinary"].as_uri())
-        shown = asked(
-            browser,
-            """return [...document.querySelectorAll(".chart")].map((chart) => {
-              const seen = [...chart.querySelectorAll("svg.panel")].filter((svg) => svg.getClientRects().length);
-              const scale = seen[0].getBoundingClientRect().width / seen[0].viewBox.baseVal.width;
-              return [seen.length, 12 * scale];
-            })""",
-        )
+        shown = asked(browser, SIZES)
     assert len(shown) == 9  # three profiles with a prediction, three latencies
-    assert all(count == 1 and 9 <= letters_px <= 16 for count, letters_px in shown)
+    assert all(count == 1 and 9 <= letters_px <= 16 for _, count, letters_px in shown)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_keep_their_contrast(browser: Chrome, viewport: Viewport, pages: dict[str, Path], scheme: str) -> None:
     """Severities, quiet words and words on pictures against the page: 4.5:1 (WCAG AA)."""
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    try:
-        with viewport(1280):
-            browser.get(pages["ordinary"].as_uri())
-            ground = asked(browser, "return getComputedStyle(document.documentElement).backgroundColor")
-            inks = asked(
-                browser,
-                """return ['.overview .mark.fail', '.overview .mark.info', '.finding dt', 'text.before', '.state']
-                .map(one => getComputedStyle(document.querySelector(one)))
-                .map((style, at) => at === 3 ? style.fill : style.color)""",
-            )
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    with preferring(browser, scheme), viewport(1280):
+        browser.get(pages["ordinary"].as_uri())
+        ground = asked(browser, "return getComputedStyle(document.documentElement).backgroundColor")
+        inks = asked(
+            browser,
+            """return ['.overview .mark.fail', '.overview .mark.info', '.finding dt', 'text.before', '.state']
+            .map(one => getComputedStyle(document.querySelector(one)))
+            .map((style, at) => at === 3 ? style.fill : style.color)""",
+        )
     assert [contrast(ink, ground) >= 4.5 for ink in inks] == [True] * 5
 
 

@@ -11,8 +11,6 @@ from loadproof.capacity.roofline import (
     arithmetic_intensity,
     bandwidth_price,
     critical_batch_size,
-    kv_cache_limit_batch,
-    kv_cache_limit_tokens,
     least_accelerators,
     ranked_by_bandwidth_price,
 )
@@ -52,29 +50,6 @@ def test_critical_batch_follows_the_bytes_of_a_parameter() -> None:
     assert critical_batch_size(ROUND) == 200
     assert critical_batch_size(ROUND, 1) == 100
     assert critical_batch_size(ROUND, 4) == 400
-
-
-def test_kv_limit_is_what_the_weights_leave() -> None:
-    """10 GB - 4 GB of weights = 6 GB; with 20,000 bytes a token 300,000 tokens, 300 sequences of 1,000."""
-    model = shape(2.0, kv_heads=4)
-    assert kv_cache_limit_tokens(ROUND, 1, model) == 300_000
-    assert kv_cache_limit_batch(ROUND, 1, model, 1000) == 300
-    # Two hold 20 GB - 4 GB = 16 GB: 800,000 tokens.
-    assert kv_cache_limit_tokens(ROUND, 2, model) == 800_000
-    assert kv_cache_limit_batch(ROUND, 2, model, 1000) == 800
-
-
-def test_weights_that_do_not_fit_leave_nothing() -> None:
-    """12 GB of weights on 10 GB: no token, no sequence."""
-    assert kv_cache_limit_tokens(ROUND, 1, shape(6.0, kv_heads=4)) == 0
-    assert kv_cache_limit_batch(ROUND, 1, shape(6.0, kv_heads=4), 1000) == 0
-
-
-def test_llama_2_7b_on_one_a10g() -> None:
-    """23.68 GB - 13.476 GB = 10.204 GB; at 524,288 bytes a token 19,462 tokens, 4 sequences of 4,096."""
-    chip = catalog.accelerator("A10G")
-    assert kv_cache_limit_tokens(chip, 1, llama_7b()) == pytest.approx(19_462.6, abs=0.1)
-    assert kv_cache_limit_batch(chip, 1, llama_7b(), 4096) == 4
 
 
 def test_least_accelerators_hold_weights_and_critical_batch() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import run_process
 
 from loadproof.capacity import Knee, Plan, find_knee, make_plan
 from loadproof.capacity.confidence import confidence_of
@@ -218,9 +219,7 @@ FEW = ("--instances", "ml.g5.2xlarge,ml.g6e.2xlarge")  # what is asked here hang
 def run_plan(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     code = "import sys; from loadproof.cli.main import main; main()"
     environment = os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "120"}
-    return subprocess.run(
-        [sys.executable, "-c", code, "plan", *FEW, *arguments], capture_output=True, text=True, cwd=cwd, env=environment
-    )
+    return run_process([sys.executable, "-c", code, "plan", *FEW, *arguments], cwd=cwd, env=environment)
 
 
 def test_the_verb_prints_a_labelled_prediction_from_any_directory(tmp_path: Path) -> None:
@@ -244,13 +243,7 @@ def test_the_verb_survives_a_terminal_without_unicode(tmp_path: Path) -> None:
     """An ASCII terminal gets question marks in the bar, never a traceback."""
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     code = "from loadproof.cli.main import main; main()"
-    result = subprocess.run(
-        [sys.executable, "-c", code, "plan", *FEW, str(DEV)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-    )
+    result = run_process([sys.executable, "-c", code, "plan", *FEW, str(DEV)], cwd=tmp_path, env=environment)
     assert (result.returncode, result.stderr) == (0, "")
 
 

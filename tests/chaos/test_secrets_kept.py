@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from http_servers import Quiet, serving_http
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAPLANTED0KEY0ID00",
@@ -34,7 +34,7 @@ ANSWERED = "eyJplanted0cookie0of0the0server0123456789"
 def echo() -> Iterator[str]:
     """A server that refuses every request with all that was sent to it, and sets a cookie."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.do_POST()
 
@@ -48,14 +48,8 @@ def echo() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving_http(Handler) as url:
+        yield url
 
 
 @pytest.mark.parametrize("target", ["sagemaker://demo", "bedrock://amazon.nova-lite-v1:0"])

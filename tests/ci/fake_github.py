@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import json
 import re
-import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from http_servers import Quiet, serving_http
 
 REPOSITORY = "acme/endpoints"
 TOKEN = "not-a-secret"
@@ -101,7 +102,7 @@ def left(packing: int = zipfile.ZIP_DEFLATED, **files: str | bytes) -> bytes:
 def serving(github: FakeGitHub) -> Iterator[FakeGitHub]:
     """`github.url` answers until the end of the block."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def _respond(self) -> None:
             asked = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -130,14 +131,5 @@ def serving(github: FakeGitHub) -> Iterator[FakeGitHub]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    github.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving_http(Handler) as github.url:
         yield github
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "scripts" / "ci" / "benchmark_environment.py"
@@ -50,13 +50,10 @@ def checkout(tmp_path: Path) -> Path:
 def run(checkout: Path, answers: dict[str, object], place: str = "s3://kept/evidence") -> tuple[int, list[str], str]:
     """(exit code, what was asked of loadproof, the summary)."""
     (checkout / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, str(PROGRAM), "prod", place],
         cwd=checkout,
         env={"GITHUB_STEP_SUMMARY": str(checkout / "summary.md")},
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     asked = (checkout / "asked").read_text(encoding="utf-8").splitlines()
     return done.returncode, asked, (checkout / "summary.md").read_text(encoding="utf-8")
@@ -112,7 +109,7 @@ def test_an_environment_that_is_none_is_bad_input(checkout: Path) -> None:
     """Nothing is asked of loadproof."""
     (checkout / "deploy_profiles" / "prod").rename(checkout / "deploy_profiles" / "elsewhere")
     command = [sys.executable, str(PROGRAM), "prod", "s3://kept/evidence"]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=120)
+    done = run_process(command, cwd=checkout)
     assert done.returncode == 2
     assert "no environment `prod` in deploy_profiles; known: elsewhere" in done.stderr
     assert not (checkout / "asked").exists()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from processes import run_process
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
@@ -102,14 +103,7 @@ class Runner:
             "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache" / "aws" / "jsii" / "package-cache"),
             "PATH": os.environ["PATH"],
         }
-        return subprocess.run(
-            ["bash", *options, str(file)],
-            cwd=self.checkout,
-            env={**runner, **self.env, **env},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        return run_process(["bash", *options, str(file)], cwd=self.checkout, env={**runner, **self.env, **env})
 
     def _outputs(self, step_id: str | None) -> None:
         for line in (self.scratch / "output").read_text(encoding="utf-8").splitlines():

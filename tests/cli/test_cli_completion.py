@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 
 @pytest.fixture
@@ -36,7 +36,5 @@ def test_a_name_is_completed(typed: str, offered: set[str], team: Path) -> None:
     words = f"loadproof {typed}"
     variables = {"_LOADPROOF_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     command = [sys.executable, "-c", "from loadproof.cli.main import app; app(prog_name='loadproof')"]
-    done = subprocess.run(
-        command, cwd=team, env={**os.environ, **variables}, capture_output=True, text=True, check=False
-    )
+    done = run_process(command, cwd=team, env={**os.environ, **variables})
     assert set(done.stdout.split()) == offered, done.stderr

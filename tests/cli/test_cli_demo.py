@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import run_process
 
 from loadproof.cli.demo.children import child, finished
 from loadproof.cli.demo.steps import Steps, _as_started
@@ -80,14 +81,11 @@ def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     """From any folder, `loadproof demo` gives a verdict and a report for each profile, and leaves nothing running."""
-    done = subprocess.run(
+    done = run_process(
         [*DEMO, "--requests-per-level", "4", "--out", str(tmp_path / "runs")],
         cwd=tmp_path,
         env=environment,
-        capture_output=True,
-        text=True,
         timeout=900,
-        check=False,
     )
 
     assert done.returncode == 0, (done.stdout, done.stderr)
@@ -221,9 +219,7 @@ def test_where_nobody_can_be_told_the_exit_code_still_says_it(verb: list[str], c
 
 def test_an_environment_without_profiles_is_a_usage_error(environment: dict[str, str]) -> None:
     """`--environment nowhere` ends with 2 and says what is missing, before anything is started."""
-    done = subprocess.run(
-        [*DEMO, "--environment", "nowhere"], env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_process([*DEMO, "--environment", "nowhere"], env=environment)
 
     assert done.returncode == 2
     assert "no environment `nowhere`" in done.stderr

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from processes import run_process
 
 from loadproof.advice.alternatives import Goal
 from loadproof.advice.comparison import Constraints, Settled
@@ -88,12 +89,10 @@ def test_the_profile_says_how_many_requests_its_p95_needs(made: Path) -> None:
 
 def test_the_first_test_of_the_repository_passes(made: Path) -> None:
     """It synthesizes every environment with the repository's own app.py."""
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=made,
         env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
@@ -533,7 +532,7 @@ def test_make_prints_words_and_no_recipe(made: Path, tmp_path: Path) -> None:
     (folder / "node_modules").mkdir()
     told = {"PATH": f"{tmp_path / 'path'}:/usr/bin:/bin", "PIP_INDEX_URL": "x", "PIP_CERT": "y"}
     for goal in ("setup", "lock"):
-        done = subprocess.run(["make", goal], cwd=folder, env=told, capture_output=True, text=True, timeout=60)
+        done = run_process(["make", goal], cwd=folder, env=told)
         assert (done.returncode, done.stderr) == (0, "")
         assert "{" not in done.stdout and "env " not in done.stdout
         assert "requirements" in done.stdout

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from processes import run_process
 from review_repository import WALLED, Project, names
 
 from loadproof.sides import pairs as sides_pairs
@@ -61,7 +61,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def reviewed(project: Project, *options: str) -> tuple[int, str, dict[str, Any]]:
     """Exit code, all that was written, and the document."""
     file = project.root.parent / "review.json"
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, "-m", "loadproof", "review", "main", "head", "--no-cache", f"--output={file}", *options],
         cwd=project.root,
         env={
@@ -70,9 +70,6 @@ def reviewed(project: Project, *options: str) -> tuple[int, str, dict[str, Any]]
             "DEPLOY_TOKEN": CANARY,
             "PYTHONPATH": str(Path(__file__).parents[2]),
         },
-        capture_output=True,
-        text=True,
-        check=False,
     )
     text = file.read_text() if file.exists() else "{}"
     return done.returncode, done.stdout + done.stderr + text, json.loads(text)

@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from run_server import ModelServer, serving
+from waiting import until
 
 from loadproof.cli.main import run
 from loadproof.invocation.journal import Journal
@@ -145,13 +145,6 @@ def test_an_input_that_changed_is_not_resumed(folder: Path, capfd: pytest.Captur
 def start(url: str, *more: str) -> subprocess.Popen[str]:
     arguments = [sys.executable, "-m", "loadproof", *command(url, *more)]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def until(ready: Any) -> None:
-    deadline_s = time.monotonic() + 120
-    while not ready():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_a_killed_run_goes_on_without_paying_twice(folder: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import run_process
 from run_cloud import cloud_with
 
 ROOT = Path(__file__).parents[2]
@@ -40,9 +41,7 @@ def test_the_pages_commands_give_what_it_says(environment: dict[str, str], tmp_p
     first, again, sessions = blocks("bash")
 
     def shell(script: str) -> str:
-        done = subprocess.run(
-            ["bash", "-e", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
+        done = run_process(["bash", "-e", "-c", script], cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -64,9 +63,7 @@ def test_the_pages_commands_give_what_it_says(environment: dict[str, str], tmp_p
 def test_the_pages_program_runs(environment: dict[str, str], tmp_path: Path) -> None:
     """Twenty answers, each in one attempt."""
     [program] = blocks("python")
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_process([sys.executable, "-c", program], cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert sorted(int(line.split()[0]) for line in lines) == list(range(20))

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from http_servers import Quiet, serving_http
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "acme/chat-7b"
@@ -61,7 +63,7 @@ def _sum(kind: str, body: bytes) -> str:
 @contextmanager
 def served(hub: Hub) -> Iterator[Hub]:
     """The hub and its storage, each on a port of its own."""
-    with _server(_storage_handler(hub)) as storage, _server(_hub_handler(hub)) as address:
+    with serving_http(_storage_handler(hub)) as storage, serving_http(_hub_handler(hub)) as address:
         hub.storage, hub.address = storage, address
         try:
             yield hub
@@ -69,23 +71,7 @@ def served(hub: Hub) -> Iterator[Hub]:
             hub.released.set()
 
 
-@contextmanager
-def _server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-class _Quiet(BaseHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing to tell."""
-
+class _Answers(Quiet, BaseHTTPRequestHandler):
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
         for name, value in headers.items():
@@ -96,7 +82,7 @@ class _Quiet(BaseHTTPRequestHandler):
 
 
 def _hub_handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
-    class Handler(_Quiet):
+    class Handler(_Answers):
         def do_GET(self) -> None:
             url = urllib.parse.urlsplit(self.path)
             path = urllib.parse.unquote(url.path)
@@ -128,7 +114,7 @@ def _hub_handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 def _storage_handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
     lock = threading.Lock()
 
-    class Handler(_Quiet):
+    class Handler(_Answers):
         def do_GET(self) -> None:
             name = urllib.parse.unquote(self.path.lstrip("/"))
             hub.tokens_at_storage.append(self.headers.get("Authorization"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 import loadproof.wire
 from loadproof.constructs.buffer.consumer import RUNTIME
@@ -58,12 +58,8 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def said(code: str, *path: Path) -> str:
     """What a bare interpreter prints that finds modules in `path` alone."""
-    ran = subprocess.run(
+    ran = run_process(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = sys.argv[1:]; {code}", *map(str, path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
         env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
     )
     return ran.stdout.strip() or ran.stderr

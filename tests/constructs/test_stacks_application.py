@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from aws_cdk import Stack
+from processes import run_process
 from stacks_support import PROFILE, App, merged, synthesize
 
 from loadproof.constructs.choosing import read_deployments
@@ -50,15 +51,7 @@ def run_app(
         "https_proxy": "http://127.0.0.1:9",
         "http_proxy": "http://127.0.0.1:9",
     }
-    return subprocess.run(
-        [sys.executable, str(ROOT / "app.py")],
-        cwd=ROOT,
-        env=clean | variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_process([sys.executable, str(ROOT / "app.py")], cwd=ROOT, env=clean | variables)
 
 
 def test_all_profiles_of_an_environment(profiles_root: Path) -> None:
@@ -277,7 +270,7 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
     """An activated environment of somebody else's is respected, and told apart by exit 3 and one line."""
     venv.create(tmp_path / "other", with_pip=False)
     python = tmp_path / "other" / "bin" / "python"
-    done = subprocess.run([str(python), str(ROOT / "app.py")], capture_output=True, text=True, timeout=120, check=False)
+    done = run_process([str(python), str(ROOT / "app.py")])
     assert done.returncode == 3
     assert done.stderr.startswith(f"loadproof: {python} (Python 3.")
     assert done.stderr.endswith("lacks what the stacks need; run `make setup` and leave other environments\n")
@@ -288,14 +281,10 @@ def test_the_real_cli_synthesizes(tmp_path: Path) -> None:
     """`cdk synth -c env=dev` through the pinned CLI writes both dev stacks, quickly and quietly."""
     cdk = ROOT / "node_modules" / ".bin" / "cdk"
     assert cdk.exists(), "the CDK CLI is not installed; run `make setup`"
-    done = subprocess.run(
+    done = run_process(
         [str(cdk), "synth", "-q", "-c", "env=dev", "-o", str(tmp_path / "out"), "--no-notices"],
         cwd=ROOT,
         env={**os.environ, "CDK_DISABLE_CLI_TELEMETRY": "true"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert sorted(file.name for file in (tmp_path / "out").glob("*.template.json")) == [

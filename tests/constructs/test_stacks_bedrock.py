@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import cloudformation_validate
 import pytest
 from bedrock_profiles import LLAMA, bedrock_profile
 from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, ROOT, Synthesized, synthesize
-from test_stacks_templates import findings
+from validated import findings
 
 from loadproof.constructs.bedrock.alarms import objectives_unseen_on_bedrock
 from loadproof.errors import InputError
@@ -217,8 +216,7 @@ def test_awss_validator_finds_nothing(tmp_path: Path, name: str) -> None:
         update={"network": NETWORK, "kms_key_arn": KEY_ARN, "tags": {"team": "a"}, "alarm_emails": ("a@example.com",)}
     )
     stack = synthesize(bedrock_profile(tmp_path, CAPABILITIES[name]), environment)
-    engine = cloudformation_validate.CompositeEngine()
-    assert findings(engine, stack.template, tmp_path / "template.json") == []
+    assert findings(stack.template, tmp_path / "template.json") == []
 
 
 @pytest.mark.parametrize("name", CAPABILITIES)

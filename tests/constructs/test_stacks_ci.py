@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import cloudformation_validate
 import pytest
 from aws_cdk import App, assertions
+from processes import run_process
 from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN
 from test_stacks_nag import nag, reread
+from validated import findings
 
 from loadproof.constructs.ci.trust import Repository
 from loadproof.errors import InputError
@@ -240,15 +240,9 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 def test_the_templates_pass_the_validators(tmp_path: Path) -> None:
     """AWS's validator (hard-coded ARNs and accounts are meant) and cfn-lint, with everything there can be in them."""
-    engine, files = cloudformation_validate.CompositeEngine(), []
-    for name, template in templates(key=KEY_ARN).items():
-        files.append(tmp_path / f"{name}.json")
-        files[-1].write_text(json.dumps(template), encoding="utf-8")
-        found = engine.validate_template(str(files[-1])).diagnostics
-        serious = [one for one in found if one.severity.name not in ("INFO", "DEBUG")]
-        assert [one.message for one in serious if one.rule_id not in ("W9002", "W9013")] == []
-    lint = [str(Path(sys.executable).parent / "cfn-lint"), *map(str, files)]
-    done = subprocess.run(lint, capture_output=True, text=True, timeout=120)
+    files = {tmp_path / f"{name}.json": template for name, template in templates(key=KEY_ARN).items()}
+    assert [findings(template, file) for file, template in files.items()] == [[]] * len(files)
+    done = run_process([Path(sys.executable).parent / "cfn-lint", *files])
     assert (done.returncode, done.stdout) == (0, "")
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cloudformation_validate
 import pytest
 from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, App, Synthesized, profile
-from test_stacks_templates import findings
+from validated import findings
 
 from loadproof.constructs.benchmark.job_role import job_statements
 from loadproof.constructs.deployment import Deployment
@@ -99,7 +98,7 @@ def test_profiles_wait_for_their_network(tmp_path: Path) -> None:
 def test_the_template_passes_the_validator(tmp_path: Path) -> None:
     """No finding in the network's template."""
     template = stacks_of(tmp_path, WITH_ENDPOINTS)["loadproof-test-network"].template
-    assert findings(cloudformation_validate.CompositeEngine(), template, tmp_path / "template.json") == []
+    assert findings(template, tmp_path / "template.json") == []
 
 
 def test_names_that_are_not_known_are_refused(tmp_path: Path) -> None:

@@ -6,16 +6,15 @@ import inspect
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import cloudformation_validate
 import pytest
 from aws_cdk import App, Environment, Stack
+from processes import run_process
 from stacks_cloud import local_cloud
-from test_stacks_templates import findings
+from validated import findings
 
 import loadproof.constructs
 from loadproof.constructs import deployment_in
@@ -40,13 +39,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def assembly(folder: Path) -> Path:
     """What its synthesis wrote."""
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, "app.py"],
         cwd=folder,
         env=os.environ | {"CDK_OUTDIR": str(folder / "cdk.out"), "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return folder / "cdk.out"
@@ -66,8 +62,7 @@ def test_the_example_is_short(folder: Path) -> None:
 
 def test_the_template_is_valid(template: dict[str, Any], tmp_path: Path) -> None:
     """To the validator that every template of this repository passes."""
-    engine = cloudformation_validate.CompositeEngine()
-    assert findings(engine, template, tmp_path / "template.json") == []
+    assert findings(template, tmp_path / "template.json") == []
 
 
 def test_it_is_deployed_proven_and_taken_down(assembly: Path, template: dict[str, Any], tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import cloudformation_validate
 import pytest
 from stacks_cloud import Cloud, local_cloud
 from stacks_support import FEATURE_FLAGS, App
 from staging_hub import Hub, served
-from test_stacks_templates import findings
 from tiny_weights import TINY_SHAPE, safetensors
+from validated import findings
 
 from loadproof.constructs.choosing import read_deployments
 from loadproof.constructs.network import SERVICES, NetworkStack
@@ -99,8 +98,7 @@ def test_two_regions_are_one_synthesis(root: Path, tmp_path: Path) -> None:
     add_stacks(app, deployments)
     stacks = {stack.stack_name: stack.template for stack in app.synth().stacks}
     assert sorted(stacks) == ["loadproof-prod-eu-chat", "loadproof-prod-us-chat", "loadproof-prod-us-network"]
-    engine = cloudformation_validate.CompositeEngine()
-    assert [findings(engine, template, tmp_path / "template.json") for template in stacks.values()] == [[], [], []]
+    assert [findings(template, tmp_path / "template.json") for template in stacks.values()] == [[], [], []]
     found = [finding for _, finding in findings_of(tmp_path / "out", deployments)]
     assert {finding.code for finding in found if finding.acknowledged} == {"LS006"}
     assert [str(finding) for finding in found if not finding.acknowledged] == []

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import cloudformation_validate
 import pytest
 from stacks_cloud import Cloud, local_cloud
+from validated import findings
 
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.schema import Profile
@@ -50,24 +50,16 @@ def test_profile_has_no_finding(name: str, profiles: Path) -> None:
     assert check_file(profiles / name).problems == ()
 
 
-@pytest.fixture(scope="module")
-def validator() -> cloudformation_validate.CompositeEngine:
-    return cloudformation_validate.CompositeEngine()
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_profile_is_valid_and_deployed_with_its_policies(
-    name: str, profiles: Path, cloud: Cloud, validator: cloudformation_validate.CompositeEngine, tmp_path: Path
+    name: str, profiles: Path, cloud: Cloud, tmp_path: Path
 ) -> None:
     """AWS's validator has nothing to say, the stack comes up, and the policies are registered with these names."""
     chosen = load_profile(profiles / name)
     stack = f"loadproof-test-{chosen.name}"
     assert cloud.deploy(chosen) == "CREATE_COMPLETE", cloud.reasons(stack)
     template = cloud.client("cloudformation").get_template(StackName=stack)["TemplateBody"]
-    file = tmp_path / "template.json"
-    file.write_text(json.dumps(template), encoding="utf-8")
-    found = validator.validate_template(str(file)).diagnostics
-    assert [one.message for one in found if one.rule_id == "W3030" or one.severity.name == "ERROR"] == []
+    assert findings(template, tmp_path / "template.json") == []
     assert registered(cloud, chosen) == DEPLOYED[chosen.name]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import boto3
 import pytest
+from http_servers import Quiet, serving_http
 from moto import mock_aws
 
 from loadproof.constructs.staging.machine import definition
@@ -24,21 +24,14 @@ def answers() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """CloudFormation's one-time address, and what was put there."""
     received: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing to tell."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/once", received
-    server.shutdown()
-    server.server_close()
+    with serving_http(Handler) as url:
+        yield f"{url}/once", received
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import cloudformation_validate
 import pytest
+from processes import run_process
 from stacks_support import ENVIRONMENT, FROM_HUB, KEY_ARN, NETWORK, profile, synthesize
+from validated import findings
 
 from loadproof.profiles import load_environment, load_profile
 
@@ -115,26 +115,6 @@ CAPABILITIES: dict[str, dict[str, Any]] = {
 }
 
 
-# Not mistakes here: a key's ARN and its account stand in environment.yaml, and so in the template.
-ACKNOWLEDGED = {"W9002": "hard-coded ARN", "W9013": "hard-coded account in an ARN"}
-
-
-@pytest.fixture(scope="module")
-def validator() -> cloudformation_validate.CompositeEngine:
-    return cloudformation_validate.CompositeEngine()
-
-
-def findings(validator: cloudformation_validate.CompositeEngine, template: dict[str, Any], file: Path) -> list[str]:
-    """Errors and warnings; W3030 (a value outside its enumeration) is among them. Remarks on style are not."""
-    file.write_text(json.dumps(template), encoding="utf-8")
-    report = validator.validate_template(str(file))
-    return [
-        f"{found.rule_id} {found.message}"
-        for found in report.diagnostics
-        if found.severity.name not in ("INFO", "DEBUG") and found.rule_id not in ACKNOWLEDGED
-    ]
-
-
 def example_template(file: Path) -> dict[str, Any]:
     environment = load_environment(file.parent)
     return synthesize(load_profile(file), environment, environment_name=file.parent.name).template
@@ -149,11 +129,9 @@ def normalized(template: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=_shown)
-def test_example_passes_the_validator(
-    file: Path, validator: cloudformation_validate.CompositeEngine, tmp_path: Path
-) -> None:
+def test_example_passes_the_validator(file: Path, tmp_path: Path) -> None:
     """No template of an example profile has a finding."""
-    assert findings(validator, example_template(file), tmp_path / "template.json") == []
+    assert findings(example_template(file), tmp_path / "template.json") == []
 
 
 @pytest.mark.parametrize("file", [file for file in EXAMPLES if file.parent.name in REVIEWED], ids=_shown)
@@ -172,23 +150,22 @@ def test_example_matches_its_snapshot(file: Path) -> None:
 def test_capability_passes_the_validator(
     capability: str,
     secured: bool,
-    validator: cloudformation_validate.CompositeEngine,
     tmp_path: Path,
 ) -> None:
     """What no example uses is valid too, with and without network and key."""
     environment = ENVIRONMENT.model_copy(update={"network": NETWORK, "kms_key_arn": KEY_ARN} if secured else {})
     template = synthesize(profile(tmp_path, CAPABILITIES[capability]), environment).template
-    assert findings(validator, template, tmp_path / "template.json") == []
+    assert findings(template, tmp_path / "template.json") == []
 
 
-def test_validator_sees_a_wrong_value(validator: cloudformation_validate.CompositeEngine, tmp_path: Path) -> None:
+def test_validator_sees_a_wrong_value(tmp_path: Path) -> None:
     """The check is awake: an instance type nobody sells and a routing strategy nobody has are findings."""
     template = synthesize(profile(tmp_path)).template
     (config,) = [body for body in template["Resources"].values() if body["Type"] == "AWS::SageMaker::EndpointConfig"]
     variant = config["Properties"]["ProductionVariants"][0]
     variant["InstanceType"] = "ml.g99.mega"
     variant["RoutingConfig"]["RoutingStrategy"] = "ROUND_ROBIN"
-    found = findings(validator, template, tmp_path / "template.json")
+    found = findings(template, tmp_path / "template.json")
     assert any("ml.g99.mega" in line for line in found)
     assert any("ROUND_ROBIN" in line for line in found)
 
@@ -199,11 +176,7 @@ def test_cfn_lint_has_nothing_to_say(tmp_path: Path) -> None:
     templates |= {name: synthesize(profile(tmp_path, changes)).template for name, changes in CAPABILITIES.items()}
     for name, template in templates.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(template), encoding="utf-8")
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "cfn-lint"), *(str(tmp_path / f"{name}.json") for name in templates)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_process(
+        [str(Path(sys.executable).parent / "cfn-lint"), *(str(tmp_path / f"{name}.json") for name in templates)]
     )
     assert (done.returncode, done.stdout) == (0, "")

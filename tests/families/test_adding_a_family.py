@@ -9,12 +9,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 from loadproof.families import ContainerFamily
 
@@ -93,13 +93,10 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(root: Path, *arguments: str, **variables: str) -> str:
     """What Python prints in the copy. A failure shows its errors."""
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, *arguments],
         cwd=root,
         env=os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{REPOSITORY}"} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -157,12 +154,9 @@ def test_mypy_names_everything_that_a_module_lacks(tmp_path: Path) -> None:
     module = (HERE / "nim.py").read_text(encoding="utf-8")
     lacking = tmp_path / "lacking.py"
     lacking.write_text(module[: module.index("FAMILY = ")] + "FAMILY = ContainerFamily()\n", encoding="utf-8")
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(lacking), str(HERE / "nim.py")],
         cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     named = set(re.findall(r'Missing named argument "(\w+)" for "ContainerFamily"', done.stdout))
     assert "nim.py" not in done.stdout

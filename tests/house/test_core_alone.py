@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from processes import run_process
 
 ROOT = Path(__file__).parents[2]
 PROFILE = str(ROOT / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml")
@@ -53,13 +54,10 @@ def installed_bytes(files: Iterable[Path]) -> float:
 
 def alone(site: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
-    return subprocess.run(
+    return run_process(
         [sys.executable, "-S", "-P", "-m", "loadproof", *arguments],
         cwd=cwd,
         env=environment | {"PYTHONPATH": str(site), "HOME": str(cwd)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +38,7 @@ def test_wheel_alone_synthesizes_profiles(wheel: zipfile.Path, tmp_path: Path) -
         "assert 'site' in place.parts, place; sys.path.insert(0, str(place))\n"
         "from stacks.application import main; sys.exit(main(Path(sys.argv[1])))"
     )
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, "-P", "-c", code, str(ROOT / "deploy_profiles")],
         cwd=tmp_path,
         env={
@@ -46,9 +47,6 @@ def test_wheel_alone_synthesizes_profiles(wheel: zipfile.Path, tmp_path: Path) -
             "CDK_OUTDIR": str(tmp_path / "out"),
             "CDK_CONTEXT_JSON": '{"env": "dev", "profile": "qwen3-32b"}',
         },
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "loadproof-dev-qwen3-32b.template.json").is_file()

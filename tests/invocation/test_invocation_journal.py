@@ -14,6 +14,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import run_process
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.journal import Journal
@@ -143,9 +144,7 @@ def test_a_disk_that_is_full_is_told_and_costs_one_line(tmp_path: Path) -> None:
         "with Journal(Path(sys.argv[1]), resume=False) as journal:\n"
         "    for n in range(100): journal.append({'key': str(n), 'error': None, 'request_sha256': 'x' * 60})\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "r")], check=False, capture_output=True, text=True
-    )
+    done = run_process([sys.executable, "-c", code, str(tmp_path / "r")])
     assert "r: cannot be written (File too large); all before is stored: make room" in done.stderr
     with Journal(tmp_path / "r", resume=True) as journal:
         # {"key":"0","error":null,"request_sha256":"<60>"} and its line end are 107 bytes: nine fit.

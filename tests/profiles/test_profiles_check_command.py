@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from processes import run_process
 from profiles_samples import BAD, CHAT, GOOD, REPOSITORY
 
 from loadproof.profiles.checks import RULES
@@ -15,15 +16,7 @@ from loadproof.profiles.checks import RULES
 
 def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "loadproof", *arguments]
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_process(command, cwd=cwd, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment})
 
 
 def test_good_profiles_exit_0_from_any_folder(tmp_path: Path) -> None:
@@ -221,14 +214,7 @@ def test_check_imports_nothing_heavy() -> None:
         "import sys; from loadproof.cli.main import run; code = run(['check', sys.argv[1]]); "
         "print([name for name in sys.argv[2:] if name in sys.modules]); sys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", probe, str(GOOD / "tgi-smallest.yaml"), *heavy],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_process([sys.executable, "-c", probe, str(GOOD / "tgi-smallest.yaml"), *heavy], cwd=REPOSITORY)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]"), done.stderr
 
 

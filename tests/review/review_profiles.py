@@ -26,6 +26,16 @@ PLAIN: dict[str, Any] = {
     "objectives": {"at_concurrency": 4, "e2e_p95_ms": 3000},
     "workload": {"input_tokens": 256, "output_tokens": 64},
 }
+# What makes PLAIN a profile of Bedrock.
+BEDROCK: dict[str, Any] = {
+    "backend": "bedrock",
+    "model": {"id": "amazon.nova-lite-v1:0", "source": None},
+    "container": None,
+    "endpoint": None,
+    "copies": None,
+    "scaling": None,
+    "bedrock": {},
+}
 ENVIRONMENT = Environment(account="123456789012", region="us-east-1")
 
 

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 import pytest
-from review_profiles import ENVIRONMENT, profile, side
+from review_profiles import BEDROCK, ENVIRONMENT, profile, side
 
 from loadproof.capacity.plan import make_plan
 from loadproof.knee import Knee
@@ -199,17 +199,6 @@ def test_a_pool_is_priced_as_its_first_type() -> None:
     found = costs(None, side({"endpoint": {"instance_type": None, "instance_pools": pools}}))
     assert found.changes[0].after == CostFigure(SMALL)
     assert any("ml.g6e.12xlarge at $13.12 an hour" in note for note in found.notes)
-
-
-BEDROCK: dict[str, Any] = {
-    "backend": "bedrock",
-    "model": {"id": "amazon.nova-lite-v1:0", "source": None},
-    "container": None,
-    "endpoint": None,
-    "copies": None,
-    "scaling": None,
-    "bedrock": {},
-}
 
 
 def test_bedrock_on_quotas_costs_nothing_while_idle() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from review_profiles import side
+from review_profiles import BEDROCK, side
 
 from loadproof.review.model import ObjectiveChange, PredictedFigure, Side
 from loadproof.review.objectives import objective_changes, plan_of
@@ -52,16 +52,7 @@ def test_an_objective_that_comes_and_one_that_goes() -> None:
 
 def test_without_a_plan_the_bound_stands_alone() -> None:
     """Bedrock shows no machines: nothing is predicted, and that is no zero."""
-    bedrock: dict[str, Any] = {
-        "backend": "bedrock",
-        "model": {"id": "amazon.nova-lite-v1:0", "source": None},
-        "container": None,
-        "endpoint": None,
-        "copies": None,
-        "scaling": None,
-        "bedrock": {},
-    }
-    of = side(bedrock)
+    of = side(BEDROCK)
     plan, why = plan_of(of)
     assert plan is None and "Bedrock" in why
     assert changes(None, of)["e2e_p95_ms"].after == PredictedFigure(3000.0, None, None, None, "unknown", "")

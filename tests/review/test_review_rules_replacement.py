@@ -386,20 +386,9 @@ def test_another_kind_of_hosting_breaks_its_callers() -> None:
     assert codes(plain, plain) == []
 
 
-BEDROCK = {
-    "backend": "bedrock",
-    "model": {"id": "amazon.nova-lite-v1:0", "source": None},
-    "bedrock": {},
-    "container": None,
-    "endpoint": None,
-    "copies": None,
-    "scaling": None,
-}
-
-
 def test_another_backend_is_another_api() -> None:
     """It is all that is said: hosting goes with it."""
-    sagemaker, bedrock = review_profiles.side(), review_profiles.side(BEDROCK)
+    sagemaker, bedrock = review_profiles.side(), review_profiles.side(review_profiles.BEDROCK)
     (finding,) = [each for each in reviewed(sagemaker, bedrock) if each.code == "LR007"]
     assert (finding.severity, finding.place) == ("break", "backend")
     assert finding.message.startswith("the model moves from sagemaker to bedrock: ")
@@ -408,7 +397,8 @@ def test_another_backend_is_another_api() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "code", "subject"), [(BEDROCK, "LR007", "backend"), (PLAIN, "LR006", "endpoint.hosting")]
+    ("changes", "code", "subject"),
+    [(review_profiles.BEDROCK, "LR007", "backend"), (PLAIN, "LR006", "endpoint.hosting")],
 )
 def test_what_goes_with_the_old_kind_is_not_told_again(changes: dict[str, Any], code: str, subject: str) -> None:
     """Endpoint and components of the old backend, components of the old hosting."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from http_servers import Files, serving_http
 from site_build import ROOT, mkdocs
 
 
@@ -36,20 +35,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
-
-
 @pytest.fixture(scope="session")
 def address(site: Path) -> Iterator[str]:
     """`http://127.0.0.1:PORT` of the site."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(site)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=5)
+    with serving_http(functools.partial(Files, directory=str(site))) as url:
+        yield url

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 import loadproof.wire
 
@@ -21,13 +21,7 @@ def test_a_copy_is_imported_by_a_bare_interpreter(module: str, tmp_path: Path) -
     """`python -I -S` sees the standard library and the copied folder, which is where the module then comes from."""
     shutil.copytree(WIRE, tmp_path / "loadproof" / "wire")
     code = f"import sys; sys.path.insert(0, sys.argv[1]); import loadproof.wire.{module} as one; print(one.__file__)"
-    ran = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    ran = run_process([sys.executable, "-I", "-S", "-c", code, str(tmp_path)])
     assert ran.stdout.strip() == str(tmp_path / "loadproof" / "wire" / f"{module}.py"), ran.stderr
 
 

@@ -6,12 +6,13 @@ import json
 import threading
 import urllib.error
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from http_servers import Quiet, serving_http
 
 from loadproof.wire import custom_resource
 from loadproof.wire.custom_resource import NotReadyError, RefusedError, put, respond, with_retries
@@ -35,7 +36,7 @@ class Address:
 def address() -> Iterator[Address]:
     made = Address()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert self.headers["Content-Type"] == ""
@@ -46,15 +47,9 @@ def address() -> Iterator[Address]:
             self.send_response(status)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing to tell."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    made.url = f"http://127.0.0.1:{server.server_port}/once"
-    yield made
-    server.shutdown()
-    server.server_close()
+    with serving_http(Handler) as url:
+        made.url = f"{url}/once"
+        yield made
 
 
 @pytest.fixture(autouse=True)

@@ -80,12 +80,12 @@ def take_part(store: Store, hosts: Hosts, folder: Path, run_id: str) -> None:
         raise
 
 
-def _terms_of_leader(store: Store, sleep: Callable[[float], None] = time.sleep) -> Terms:
+def _terms_of_leader(store: Store) -> Terms:
     """The run's terms, waited for where the leader is to plan first. Raises CouldNotRunError."""
     if store.get(BUNDLE) is not None:
         until_s = time.monotonic() + Terms().start_s
         while store.get(KEY) is None and store.get(DONE) is None and time.monotonic() < until_s:
-            sleep(Terms().poll_s)
+            time.sleep(Terms().poll_s)
     return read_terms(store)
 
 

@@ -76,26 +76,20 @@ def upload(
     return RemoteRun(plan, folder, store)
 
 
-def drive(
-    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_line: OnLine,
-    sleep: Callable[[float], None] = time.sleep,
-) -> RunResult:  # fmt: skip
+def drive(run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_line: OnLine) -> RunResult:
     """Start the hosts, follow them to the end, judge. Ctrl-C ends the run in order and judges what there is."""
     try:
-        return _driven(run, launcher, run_uri, terms, on_line, sleep)
+        return _driven(run, launcher, run_uri, terms, on_line)
     except (CouldNotRunError, InputError):
         release(run.folder)
         raise
 
 
-def _driven(
-    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_line: OnLine,
-    sleep: Callable[[float], None],
-) -> RunResult:  # fmt: skip
+def _driven(run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_line: OnLine) -> RunResult:
     launcher.start(run_uri)
     done = False
     try:
-        how = _follow(run.store, launcher, terms, on_line, sleep)
+        how = _follow(run.store, launcher, terms, on_line)
         done = run.store.get(DONE) is not None
     finally:
         launcher.close(done)
@@ -106,7 +100,7 @@ def _driven(
     return judge_run(run.folder, interrupted=read_summary(run.folder).conditions.interrupted)
 
 
-def _follow(store: Store, launcher: Launcher, terms: Terms, on_line: OnLine, sleep: Callable[[float], None]) -> str:
+def _follow(store: Store, launcher: Launcher, terms: Terms, on_line: OnLine) -> str:
     """Returns how it ended, in words."""
     from loadproof.bench.live.schema import parsed  # noqa: PLC0415  brings pydantic along
 
@@ -124,7 +118,7 @@ def _follow(store: Store, launcher: Launcher, terms: Terms, on_line: OnLine, sle
                 return how
             if stopped_s is not None and time.monotonic() - stopped_s > STOPPED_S:
                 return f"nothing was heard for {STOPPED_S:g} s after the stop"
-            sleep(terms.poll_s)
+            time.sleep(terms.poll_s)
         except KeyboardInterrupt:
             if stopped_s is not None:
                 raise

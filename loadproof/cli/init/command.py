@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ import typer
 from loadproof import catalog
 from loadproof.cli.init.first_profile import Answers, begun, chosen_for, reasons
 from loadproof.cli.init.interview import Given, asked, wrong
+from loadproof.cli.options import grouped
 from loadproof.cli.printing import say_folded
 from loadproof.errors import ExitCode, InputError, Problem
 from loadproof.profiles import check_file, load_profile
@@ -27,31 +28,40 @@ from loadproof.simulation.plan import make_plan
 from loadproof.terminal import Terminal, tell
 
 
-def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="an empty folder, or one to be made")],
-    model: Annotated[str | None, typer.Option(help="Hugging Face id, for example Qwen/Qwen3-8B")] = None,
-    p95: Annotated[
-        int | None, typer.Option(metavar="MS", min=1, help="95 in 100 answers shall be whole by then")
-    ] = None,
-    traffic: Annotated[
-        str | None, typer.Option(metavar="N|N/s", help="requests in flight (8) or a second (2/s)")
-    ] = None,
-    budget: Annotated[float | None, typer.Option(metavar="USD", min=0, help="an hour at most, for one copy")] = None,
-    lengths: Annotated[str, typer.Option(metavar="IN,OUT", help="tokens of a prompt and of an answer")] = "512,256",
-    environment: Annotated[str, typer.Option(help="the first environment")] = "dev",
-    region: Annotated[str | None, typer.Option(help="where it is deployed")] = None,
-    account: Annotated[str, typer.Option(help="AWS account of the environment")] = "123456789012",
-    accept_eula: Annotated[bool, typer.Option("--accept-eula", help="you have read the model's licence")] = False,
-    ci: Annotated[CiKit, typer.Option(help="pipelines for pull requests and deployments")] = "github",
-    defaults: Annotated[bool, typer.Option("--defaults", help="ask nothing: what is not given has a default")] = False,
+@dataclass(frozen=True, slots=True)
+class InitOptions:
+    """Everything but the folder."""
+
+    model: Annotated[str | None, typer.Option(help="Hugging Face id, for example Qwen/Qwen3-8B")] = None
+    p95: Annotated[int | None, typer.Option(metavar="MS", min=1, help="95 in 100 answers shall be whole by then")] = (
+        None
+    )
+    traffic: Annotated[str | None, typer.Option(metavar="N|N/s", help="requests in flight (8) or a second (2/s)")] = (
+        None
+    )
+    budget: Annotated[float | None, typer.Option(metavar="USD", min=0, help="an hour at most, for one copy")] = None
+    lengths: Annotated[str, typer.Option(metavar="IN,OUT", help="tokens of a prompt and of an answer")] = "512,256"
+    environment: Annotated[str, typer.Option(help="the first environment")] = "dev"
+    region: Annotated[str | None, typer.Option(help="where it is deployed")] = None
+    account: Annotated[str, typer.Option(help="AWS account of the environment")] = "123456789012"
+    accept_eula: Annotated[bool, typer.Option("--accept-eula", help="you have read the model's licence")] = False
+    ci: Annotated[CiKit, typer.Option(help="pipelines for pull requests and deployments")] = "github"
+    defaults: Annotated[bool, typer.Option("--defaults", help="ask nothing: what is not given has a default")] = False
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="show what this version would change in DIR, as a diff")
-    ] = False,
-    write: Annotated[bool, typer.Option("--write", help="with --upgrade: do it, where nobody has to choose")] = False,
+    ] = False
+    write: Annotated[bool, typer.Option("--write", help="with --upgrade: do it, where nobody has to choose")] = False
     settled: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH", help="with --upgrade: you have looked at it, and it is as you want it"),
-    ] = None,
+    ] = None
+
+
+@grouped
+def init(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="an empty folder, or one to be made")],
+    options: InitOptions,
 ) -> int:
     """Write a repository of your own.
 
@@ -61,27 +71,22 @@ def init(
     --upgrade, what you changed is merged with what is newer; where both touch the same lines, or where you removed
     it, it is shown and left alone (exit 1) until you name it with --settled.
     """
-    place = Place(version("loadproof"), ci, environment)
-    if (write or settled) and not upgrade:
-        raise InputError(f"{'--write' if write else '--settled'} goes with --upgrade; add it, or leave it out")
-    if upgrade:
-        return _upgrade(folder, place, settled or [], write=write)
-    given = Given(model, p95, traffic, budget, region)
-    tokens = _tokens(lengths)
-    found = [*_no_place(folder), *wrong(given, defaults=defaults), *_not_so(lengths, tokens, environment)]
+    place = Place(version("loadproof"), options.ci, options.environment)
+    if (options.write or options.settled) and not options.upgrade:
+        raise InputError(f"{'--write' if options.write else '--settled'} goes with --upgrade; add it, or leave it out")
+    if options.upgrade:
+        return _upgrade(folder, place, options.settled or [], write=options.write)
+    given = Given(options.model, options.p95, options.traffic, options.budget, options.region)
+    tokens, account = _tokens(options.lengths), options.account
+    unfit = [*_no_place(folder), *wrong(given, defaults=options.defaults), *_not_so(options, tokens)]
     # What is wrong is stood in for by a default, so that the rest is looked at in the same pass.
-    options = {option for option, _ in found}
-    given = Given(
-        None if "--model" in options else model,
-        p95,
-        None if "--traffic" in options else traffic,
-        budget,
-        None if "--region" in options else region,
-    )
-    wanted = asked(given, defaults=defaults or bool(found))
+    named = {option for option, _ in unfit}
+    given = replace(given, **{name: None for name in ("model", "traffic", "region") if f"--{name}" in named})
+    wanted = asked(given, defaults=options.defaults or bool(unfit))
     runbook = hosted_at(folder, "docs/runbook.md") if folder.is_dir() else None
-    here = "dev" if "--environment" in options else environment
-    return _init(folder, place, Answers(wanted, *(tokens or (512, 256)), here, account, runbook, accept_eula), found)
+    here = "dev" if "--environment" in named else options.environment
+    answers = Answers(wanted, *(tokens or (512, 256)), here, account, runbook, options.accept_eula)
+    return _init(folder, place, answers, unfit)
 
 
 def _no_place(folder: Path) -> Iterator[tuple[str, str]]:
@@ -98,11 +103,11 @@ def _no_place(folder: Path) -> Iterator[tuple[str, str]]:
         yield "DIR", f"DIR: found {folder}, which lies among a repository's profiles; name a folder of its own"
 
 
-def _not_so(lengths: str, tokens: tuple[int, int] | None, environment: str) -> Iterator[tuple[str, str]]:
+def _not_so(options: InitOptions, tokens: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
     if tokens is None:
-        yield "--lengths", f"--lengths: expected two numbers of tokens (512,256), found `{lengths}`"
-    if not is_environment_name(environment):
-        yield "--environment", f"--environment: expected {ENVIRONMENT_NAME_FORM}, found `{environment}`"
+        yield "--lengths", f"--lengths: expected two numbers of tokens (512,256), found `{options.lengths}`"
+    if not is_environment_name(options.environment):
+        yield "--environment", f"--environment: expected {ENVIRONMENT_NAME_FORM}, found `{options.environment}`"
 
 
 def _tokens(lengths: str) -> tuple[int, int] | None:

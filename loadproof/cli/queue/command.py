@@ -6,13 +6,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from loadproof.cli.options import EndpointUrl, Env, OneDocument
+from loadproof.cli.options import EndpointUrl, Env, OneDocument, grouped
 from loadproof.cli.printing import print_json, say
 from loadproof.cli.profile_names import argument
 from loadproof.cli.queue.input import Defaults, check_lines, message_of_prompt, messages_in
@@ -33,24 +33,33 @@ _REPORT_EVERY_S = 5.0
 Priority = Literal["normal", "low"]
 
 
-@app.command()
-def send(
-    profile: Profile,
-    prompt: Annotated[str | None, typer.Argument(help="one prompt; without it and --input: stdin")] = None,
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """What is queued, and how."""
+
     input: Annotated[
         Path | None, typer.Option(help="JSON Lines with prompt, messages or request (the model's own payload)")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="file for key, error and result, a JSON line an item")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="wait for the results")] = False,
-    wait_s: Annotated[float, typer.Option(min=0, help="how long --wait waits at most")] = 600.0,
-    key: Annotated[str | None, typer.Option(help="name of one prompt's result; default: made of the prompt")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, max=1_000_000, help="longest answer of a prompt")] = 256,
-    deadline_s: Annotated[float | None, typer.Option(min=0.001, help="not to be invoked after so long")] = None,
-    priority: Annotated[Priority, typer.Option(help="low waits while the endpoint is short of capacity")] = ("normal"),
-    tenant: Annotated[str | None, typer.Option(help="who asks: one that sends much does not delay the others")] = None,
-    callback: Annotated[
-        str | None, typer.Option(help="ARN of the profile's buffer.callbacks to tell of results")
-    ] = None,
+    ] = None
+    output: Annotated[Path | None, typer.Option(help="file for key, error and result, a JSON line an item")] = None
+    wait: Annotated[bool, typer.Option("--wait", help="wait for the results")] = False
+    wait_s: Annotated[float, typer.Option(min=0, help="how long --wait waits at most")] = 600.0
+    key: Annotated[str | None, typer.Option(help="name of one prompt's result; default: made of the prompt")] = None
+    max_tokens: Annotated[int, typer.Option(min=1, max=1_000_000, help="longest answer of a prompt")] = 256
+    deadline_s: Annotated[float | None, typer.Option(min=0.001, help="not to be invoked after so long")] = None
+    priority: Annotated[Priority, typer.Option(help="low waits while the endpoint is short of capacity")] = "normal"
+    tenant: Annotated[str | None, typer.Option(help="who asks: one that sends much does not delay the others")] = None
+    callback: Annotated[str | None, typer.Option(help="ARN of the profile's buffer.callbacks to tell of results")] = (
+        None
+    )
+
+
+@app.command()
+@grouped
+def send(
+    *,
+    profile: Profile,
+    prompt: Annotated[str | None, typer.Argument(help="one prompt; without it and --input: stdin")] = None,
+    options: SendOptions,
     env: Env = None,
     endpoint_url: EndpointUrl = None,
     format: OneDocument = "text",
@@ -62,29 +71,31 @@ def send(
     Exit code: 0 all queued (with --wait: answered) · 1 some not · 2 bad usage or input · 3 could not run ·
     130 interrupted; what was queued stays queued.
     """
-    if prompt is not None and input is not None:
+    if prompt is not None and options.input is not None:
         raise InputError("give one prompt or --input, not both")
-    if key is not None and input is not None:
+    if options.key is not None and options.input is not None:
         raise InputError("--key names one prompt's result; lines of a file have a `key` of their own")
-    if input is not None and wait and output is None:
+    if options.input is not None and options.wait and options.output is None:
         raise InputError("--wait with --input needs --output, for example: --output results.jsonl")
-    fields: dict[str, object] = {"priority": priority, "tenant": tenant, "callback": callback}
-    fields |= {"deadline_ms": int((time.time() + deadline_s) * 1000)} if deadline_s is not None else {}
+    fields: dict[str, object] = {"priority": options.priority, "tenant": options.tenant, "callback": options.callback}
+    fields |= {"deadline_ms": int((time.time() + options.deadline_s) * 1000)} if options.deadline_s is not None else {}
     loaded = buffered(profile)
     allowed = loaded.buffer.callbacks if loaded.buffer is not None else ()
-    defaults = Defaults(payload_maker(loaded), max_tokens, fields, allowed)
-    if input is None:
-        single = message_of_prompt(sys.stdin.read().removesuffix("\n") if prompt is None else prompt, key, defaults)
+    defaults = Defaults(payload_maker(loaded), options.max_tokens, fields, allowed)
+    if options.input is None:
+        single = message_of_prompt(
+            sys.stdin.read().removesuffix("\n") if prompt is None else prompt, options.key, defaults
+        )
     else:
-        check_lines(input, defaults)
+        check_lines(options.input, defaults)
     at = deployed(profile, env, endpoint_url)
-    messages = [single] if input is None else messages_in(input, defaults)
+    messages = [single] if options.input is None else messages_in(options.input, defaults)
     tally = Tally()
-    with open_output(output) as file:
+    with open_output(options.output) as file:
         rows = Rows(file)
-        _send(at, messages, rows, tally, wait_s if wait else None)
-    _print_sent(tally, rows, single=input is None, waited=wait, as_json=format == "json")
-    return int(tally.exit_code(wait))
+        _send(at, messages, rows, tally, options.wait_s if options.wait else None)
+    _print_sent(tally, rows, single=options.input is None, waited=options.wait, as_json=format == "json")
+    return int(tally.exit_code(options.wait))
 
 
 @app.command()

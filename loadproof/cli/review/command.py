@@ -10,12 +10,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from loadproof.cli.options import grouped
 from loadproof.cli.review.evidence import runs_for, taken_away
 from loadproof.cli.review.write import Target, targets_of, write
 from loadproof.errors import ExitCode, InputError
@@ -35,13 +36,10 @@ from loadproof.untrusted import with_escapes
 _HTTPS: Final = re.compile(r"https://[\w./?=&%:~+-]+")
 
 
-def review(
-    base: Annotated[
-        str | None, typer.Argument(help="git ref or folder that the change starts from, e.g. origin/main")
-    ] = None,
-    head: Annotated[
-        str | None, typer.Argument(help="git ref or folder with the change; default: the working tree, uncommitted too")
-    ] = None,
+@dataclass(frozen=True, slots=True)
+class ReviewOptions:
+    """Everything but BASE and HEAD."""
+
     context: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,13 +48,13 @@ def review(
             metavar="KEY=VALUE",
             help="as for cdk: env=NAME,... and profile=NAME,... choose; repeatable",
         ),
-    ] = None,
+    ] = None
     format: Annotated[
         Format | None,
         typer.Option(
             help="what is written; default: by the file's ending, else text; html on a terminal is review.html"
         ),
-    ] = None,
+    ] = None
     output: Annotated[
         list[Path] | None,
         typer.Option(
@@ -64,24 +62,24 @@ def review(
             help="file to write instead (.md .json .sarif .txt .html .png .pdf), repeatable; appended where "
             "it is $GITHUB_STEP_SUMMARY",
         ),
-    ] = None,
-    fail_on: Annotated[Severity, typer.Option(help="exit 1 with a finding of this severity or above")] = "break",
+    ] = None
+    fail_on: Annotated[Severity, typer.Option(help="exit 1 with a finding of this severity or above")] = "break"
     evidence: Annotated[
         list[str] | None,
         typer.Option(metavar="PLACE", help="folder of runs, repeatable; default: evidence/ and runs/ on HEAD's side"),
-    ] = None,
+    ] = None
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="keep templates in $LOADPROOF_CACHE, else ~/.cache/loadproof")
-    ] = True,
+    ] = True
     direct: Annotated[
         bool, typer.Option("--direct", help="compare with BASE as it is, not with where HEAD left it")
-    ] = False,
+    ] = False
     trust: Annotated[
         Trust,
         typer.Option(
             help="whose code may run: HEAD's behind walls, BASE's alone as for a stranger's change, or HEAD's as you"
         ),
-    ] = "head",
+    ] = "head"
     within: Annotated[
         float | None,
         typer.Option(
@@ -90,14 +88,26 @@ def review(
             help="the most that it takes; a profile that it does not come to breaks; default with --trust base: "
             f"{OF_A_STRANGER_S:g}",
         ),
-    ] = None,
+    ] = None
     docs: Annotated[
         str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
-    ] = None,
+    ] = None
     again: Annotated[
         Path | None,
         typer.Option("--from", metavar="FILE", help="show a review again from its .json, as a stranger's: no BASE"),
+    ] = None
+
+
+@grouped
+def review(
+    *,
+    base: Annotated[
+        str | None, typer.Argument(help="git ref or folder that the change starts from, e.g. origin/main")
     ] = None,
+    head: Annotated[
+        str | None, typer.Argument(help="git ref or folder with the change; default: the working tree, uncommitted too")
+    ] = None,
+    options: ReviewOptions,
 ) -> int:
     """Say what a change does to what is deployed.
 
@@ -109,20 +119,21 @@ def review(
 
     Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run.
     """
-    if docs is not None and not _HTTPS.fullmatch(docs):
-        raise InputError(f"--docs {docs}: expected an https:// address without `#`; it is the page of all findings")
-    targets = targets_of(format, output or [])
-    if again is not None:
-        return _shown_again(again, (base, head), targets, docs or DOCS_PAGE, fail_on)
+    if options.docs is not None and not _HTTPS.fullmatch(options.docs):
+        raise InputError(
+            f"--docs {options.docs}: expected an https:// address without `#`; it is the page of all findings"
+        )
+    targets, docs = targets_of(options.format, options.output or []), options.docs or DOCS_PAGE
+    if options.again is not None:
+        return _shown_again(options.again, (base, head), targets, docs, options.fail_on)
     if base is None:
         raise InputError("review: expected BASE, a git ref or folder that the change starts from, or --from FILE")
-    deadline = Deadline(within or (OF_A_STRANGER_S if trust == "base" else math.inf))
-    made = _made(base, head, _choice(context or []), evidence or [], trust, deadline, cache=cache, direct=direct)
-    write(document(made, docs=docs or DOCS_PAGE), targets)
+    made = _made(base, head, options)
+    write(document(made, docs=docs), targets)
     verdict = verdict_of(made)
     if targets[0][0] is not None:  # a log should still say how it went
         print(with_escapes(verdict.line))
-    return _exit_code(verdict.worst, fail_on)
+    return _exit_code(verdict.worst, options.fail_on)
 
 
 def _exit_code(worst: Severity | None, fail_on: Severity) -> ExitCode:
@@ -144,30 +155,23 @@ def _shown_again(
     return _exit_code(found["verdict"]["worst"], fail_on)
 
 
-def _made(
-    base: str,
-    head: str | None,
-    choice: Choice,
-    evidence: list[str],
-    trust: Trust,
-    deadline: Deadline,
-    *,
-    cache: bool,
-    direct: bool,
-) -> Review:
+def _made(base: str, head: str | None, options: ReviewOptions) -> Review:
+    choice, evidence = _choice(options.context or []), options.evidence or []
+    deadline = Deadline(options.within or (OF_A_STRANGER_S if options.trust == "base" else math.inf))
     started_s = time.monotonic()
 
     def say(what: str) -> None:
         print(f"loadproof: {with_escapes(what)}", file=sys.stderr, flush=True)
 
-    before, after, notes = find_trees(base, head, direct=direct)
+    before, after, notes = find_trees(base, head, direct=options.direct)
     for note in (f"{before.label} → {after.label}", *notes):
         say(note)
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
         gone = taken_away(before, after, work, say)
         choice = replace(choice, touched=_profiles_of(gone))
-        sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust, deadline)
+        cache = Cache(cache_folder() if options.cache else None)
+        sides = find_sides(before, after, choice, cache, work, say, options.trust, deadline)
         wanted = sides.pairs or evidence
         runs = runs_for(named_base(base, before), after, sides.pairs, evidence, work, say) if wanted else ()
     made = assembled(

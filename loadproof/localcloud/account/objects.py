@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from moto.backends import get_backend
 from moto.s3.models import FakeKey
 
+from loadproof.localcloud.runtime.outside import split_uri
+
 
 @dataclass(frozen=True, slots=True)
 class StoredObjects:
@@ -26,17 +28,12 @@ class StoredObjects:
 
     def sizes(self, s3_uri: str) -> dict[str, int]:
         """Bytes of each object below an address."""
-        bucket, prefix = _split(s3_uri)
+        bucket, prefix = split_uri(s3_uri)
         kept = get_backend("s3")[self.account]["aws"].buckets.get(bucket)
         rows = [] if kept is None else list(kept.keys.items())
         return {f"s3://{bucket}/{key}": one.size for key, one in rows if key.startswith(prefix)}
 
     def _found(self, s3_uri: str) -> FakeKey | None:
-        bucket, key = _split(s3_uri)
+        bucket, key = split_uri(s3_uri)
         backend = get_backend("s3")[self.account]["aws"]
         return backend.get_object(bucket, key) if bucket in backend.buckets else None
-
-
-def _split(s3_uri: str) -> tuple[str, str]:
-    bucket, _, key = s3_uri.removeprefix("s3://").partition("/")
-    return bucket, key

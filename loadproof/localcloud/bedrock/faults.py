@@ -33,9 +33,9 @@ FaultOf = Callable[[Caller, str], Fault | None]
 class ParameterFaults:
     """Reads the parameter anew for every request; what cannot be read is told once and does nothing."""
 
-    def __init__(self, parameter: Callable[[Caller, str], str | None], seed: int = 0) -> None:
+    def __init__(self, parameter: Callable[[Caller, str], str | None]) -> None:
         self._parameter = parameter
-        self._random = random.Random(seed)
+        self._random = random.Random(0)
         self._told = ""
 
     def __call__(self, caller: Caller, model_id: str) -> Fault | None:

@@ -21,7 +21,7 @@ from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, 
 from loadproof.localcloud.bedrock.quotas import Admission
 from loadproof.localcloud.bedrock.stand_ins import Pools
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.model_server.clock import Clock, WallClock
+from loadproof.localcloud.model_server.clock import WallClock
 from loadproof.localcloud.model_server.engine import Generation
 from loadproof.localcloud.runtime.answer import ClientGoneError, while_connected
 from loadproof.localcloud.wire import Caller, caller_of
@@ -49,14 +49,12 @@ class Call:
 class BedrockRuntime:
     """All of the runtime's service. `fault_of` gives the fault that somebody asked for, if any."""
 
-    def __init__(
-        self, store: BedrockStore, metrics: Metrics, *, region: str, fault_of: FaultOf, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, store: BedrockStore, metrics: Metrics, *, region: str, fault_of: FaultOf) -> None:
         self._store = store
         self._metrics = metrics
         self._region = region
         self._fault_of = fault_of
-        self._pools = Pools(clock or WallClock())
+        self._pools = Pools(WallClock())
         self._admission = Admission(store)
         self._ready = False
 

@@ -19,12 +19,12 @@ PING_TIMEOUT_S = 2.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def health_problem(url: str, timeout_s: float = PING_TIMEOUT_S) -> str | None:
+def health_problem(url: str) -> str | None:
     """Why the server at `url` is not healthy, None when it is: `/ping`, or `/health` where that is 404."""
     problem = "no answer"
     for path in ("/ping", "/health"):
         try:
-            with _DIRECT.open(f"{url}{path}", timeout=timeout_s):
+            with _DIRECT.open(f"{url}{path}", timeout=PING_TIMEOUT_S):
                 return None
         except urllib.error.HTTPError as error:
             problem = f"GET {path} answered {error.code}"

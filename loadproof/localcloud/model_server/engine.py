@@ -35,7 +35,6 @@ class Lateness:
     steps: int = 0
     total_ms: float = 0.0
     max_ms: float = 0.0
-    resynchronised: int = 0
 
     def record(self, late_ms: float) -> None:
         self.steps += 1
@@ -162,7 +161,6 @@ class Engine:
             if late_ms > _TELL_MS:
                 self._tell(at_ms, late_ms)
             if late_ms > _RESYNCHRONISE_MS:
-                self.lateness.resynchronised += 1
                 at_ms += late_ms
             self._deliver(step)
 

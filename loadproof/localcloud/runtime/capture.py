@@ -32,8 +32,8 @@ class File:
 class Capture:
     """Collects on the event loop's thread; `take` hands out what `write` puts into S3 from any other."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self._random = random.Random(seed)
+    def __init__(self) -> None:
+        self._random = random.Random(0)
         self._files: dict[tuple[str, str], File] = {}
 
     def record(

@@ -109,7 +109,7 @@ def _row(profile: ProfileDocument) -> Block:
 
 def name(profile: ProfileDocument) -> str:
     state = wording.STATES[profile["state"]]
-    shown = code(f"{profile['environment']}/{profile['profile']}", in_cell=True)
+    shown = code(wording.name(profile), in_cell=True)
     return f"{shown} **{state}**" if state else shown
 
 
@@ -175,7 +175,7 @@ def _summary(profile: ProfileDocument) -> str:
     counts = (("field", profile["fields"]), ("resource", profile["resources"]))
     said = [wording.findings_line(profile) or "no findings"]
     said += [wording.counted(len(rows), word) for word, rows in counts if rows]
-    shown = html(f"{profile['environment']}/{profile['profile']}")
+    shown = html(wording.name(profile))
     return f"<details><summary>{shown}: {', '.join(said)}</summary>"
 
 

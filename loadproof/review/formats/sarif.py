@@ -12,6 +12,7 @@ from loadproof.pages.sarif import sarif_log
 from loadproof.review.model import Severity
 from loadproof.review.rules import RULES
 from loadproof.review.shapes import Document, FindingDocument, ProfileDocument
+from loadproof.review.wording import name
 from loadproof.untrusted import with_escapes
 
 LEVELS: Final[dict[Severity, str]] = {"break": "error", "risk": "warning", "warning": "warning", "info": "note"}
@@ -29,7 +30,7 @@ def as_sarif(document: Document) -> str:
 
 
 def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[str, int]) -> dict[str, object]:
-    where = f"{profile['environment']}/{profile['profile']} {finding['subject']}".strip()
+    where = f"{name(profile)} {finding['subject']}".strip()
     result: dict[str, object] = {
         "ruleId": finding["code"],
         "level": LEVELS[finding["severity"]],

@@ -90,7 +90,7 @@ class _Said:
         state = wording.STATES[profile["state"]]
         severity = profile["severity"]
         return {
-            "profile": self._line((name(profile), "bold"), (f" {state}" if state else "", "italic")),
+            "profile": self._line((wording.name(profile), "bold"), (f" {state}" if state else "", "italic")),
             "what changes": self._line((changes(profile), "")),
             "cost a month, fewest copies": self._line(("\n".join(filter(None, wording.cost_cell(profile))), "")),
             "objectives, predicted": self._line((wording.objectives_line(profile), "")),
@@ -104,7 +104,7 @@ class _Said:
 
     def _details(self, profile: ProfileDocument) -> Iterator[RenderableType]:
         yield ""
-        yield self._line((name(profile), "bold underline"), (f"  {profile['file']}", "dim"))
+        yield self._line((wording.name(profile), "bold underline"), (f"  {profile['file']}", "dim"))
         if profile["state"] == "unchanged":
             yield self._indented(("nothing that is deployed changes", "dim"))
         for problem in wording.problems(profile)[:MOST_ROWS]:
@@ -173,10 +173,6 @@ class _Said:
         yield Padding(Columns([self._line((column, "dim")) for column in head], cells), (0, 0, 0, 2))
         if len(rows) > MOST_ROWS:
             yield self._indented((f"and {len(rows) - MOST_ROWS:,} more", "dim"))
-
-
-def name(profile: ProfileDocument) -> str:
-    return f"{profile['environment']}/{profile['profile']}"
 
 
 def changes(profile: ProfileDocument) -> str:

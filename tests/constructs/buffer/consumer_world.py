@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
-import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from http_servers import Quiet, serving_http
 
 LAST = {
     "token": {"text": " you", "special": False},
@@ -52,7 +53,7 @@ def sagemaker() -> Iterator[Endpoint]:
     """SageMaker's runtime on loopback, answering what the yielded endpoint says."""
     state = Endpoint()
 
-    class Answering(BaseHTTPRequestHandler):
+    class Answering(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             content = self.rfile.read(int(self.headers["Content-Length"]))
             state.asked.append(
@@ -67,14 +68,5 @@ def sagemaker() -> Iterator[Endpoint]:
             self.end_headers()
             self.wfile.write(state.body)
 
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield state
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving_http(Answering) as state.url:
+        yield state

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from processes import run_process
 
 from loadproof.localcloud.local import LocalCloud
 
@@ -19,13 +20,9 @@ SCRIPT = ROOT / "scripts" / "aws_conformance.py"
 
 def ran(cloud: LocalCloud, output: Path, *more: str, account: str = "") -> subprocess.CompletedProcess[str]:
     options = ["--account", account or cloud.account, "--endpoint-url", cloud.endpoint_url, "--output", str(output)]
-    return subprocess.run(
+    return run_process(
         [sys.executable, str(SCRIPT), *options, *more],
         env={**os.environ, **cloud.environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
 
 
@@ -59,13 +56,9 @@ def test_facts_of_a_local_cloud_never_pass_for_those_of_aws(cloud: LocalCloud, t
     Facts that say "from AWS" would be put beside the recordings: the local cloud compared with itself.
     """
     output = tmp_path / "facts.yaml"
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, str(SCRIPT), "--account", cloud.account, "--free", "--output", str(output)],
         env={**os.environ, **cloud.environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert output.read_text(encoding="utf-8").startswith(

@@ -7,12 +7,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import until
 
 from loadproof.cli.main import run
 from loadproof.errors import CouldNotRunError, InputError
@@ -26,15 +26,6 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.setenv("LOADPROOF_STATE_DIR", str(tmp_path))
     yield
     local.stop_all()
-
-
-def eventually(condition: Callable[[], bool], within_s: float = 60.0) -> bool:
-    end_s = time.monotonic() + within_s
-    while time.monotonic() < end_s:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_two_clouds_side_by_side_know_nothing_of_each_other() -> None:
@@ -67,7 +58,7 @@ def test_killed_server_is_seen_cleaned_and_started_anew(capsys: pytest.CaptureFi
     """kill -9 leaves a state file; status does not list it, down cleans it, up starts afresh."""
     cloud = local.start("killed", stop_with_parent=True)
     psutil.Process(cloud.state.pid).kill()
-    assert eventually(lambda: not cloud.state.alive())
+    until(lambda: not cloud.state.alive())
     assert run(["local", "down", "--name", "killed"]) == 0
     assert "was not running" in capsys.readouterr().out
     assert not state_path("killed").exists()
@@ -82,13 +73,13 @@ def test_cloud_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -
     code = f"from loadproof.localcloud import local; import time\n{start}"
     parent = subprocess.Popen([sys.executable, "-c", code])
     try:
-        assert eventually(lambda: read_state(state_path("orphan")) is not None)
+        until(lambda: read_state(state_path("orphan")) is not None)
         state = read_state(state_path("orphan"))
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     assert state is not None
-    assert eventually(lambda: not state.alive())
+    until(lambda: not state.alive())
     assert not state_path("orphan").exists()
 
 
@@ -185,7 +176,7 @@ def test_foreground_cloud_ends_with_ctrl_c() -> None:
     """`up --foreground` stays until interrupted, exits 130, and leaves no server."""
     command = [sys.executable, "-m", "loadproof", "local", "up", "--name", "front", "--foreground"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert eventually(lambda: read_state(state_path("front")) is not None)
+    until(lambda: read_state(state_path("front")) is not None)
     state = read_state(state_path("front"))
     assert process.stdout is not None and "serves at" in process.stdout.readline()
     process.stdout.readline()
@@ -193,7 +184,7 @@ def test_foreground_cloud_ends_with_ctrl_c() -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     process.stdout.close()
-    assert state is not None and eventually(lambda: not state.alive())
+    assert state is not None and until(lambda: not state.alive())
 
 
 def test_without_its_extra_a_noted_cloud_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

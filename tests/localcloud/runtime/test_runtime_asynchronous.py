@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from runtime_harness import LocalRuntime, container, local_runtime
+from waiting import until
 
 from loadproof.localcloud.directory import AsynchronousView, CaptureView
 from loadproof.localcloud.runtime.outside import OutsideError
@@ -61,13 +62,6 @@ def ask(cloud: LocalRuntime, **arguments: Any) -> dict[str, Any]:
         EndpointName="later", ContentType="application/json", **arguments
     )
     return answer
-
-
-def until(happened: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end_s, "it did not happen"
-        time.sleep(0.02)
 
 
 def instances(cloud: LocalRuntime, count: int) -> None:

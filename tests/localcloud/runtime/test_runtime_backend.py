@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
 from runtime_harness import IMAGES, LocalRuntime, container, local_runtime
+from waiting import until
 
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.runtime import Limits
@@ -68,13 +69,6 @@ def state(url: str) -> dict[str, int]:
         return found
 
 
-def eventually(check: Callable[[], bool], within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not check():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 def test_bytes_pass_through_unchanged(cloud: LocalRuntime) -> None:
     """Unary and streamed answers are exactly what the server wrote, with its content type."""
     answer = invoke(cloud, parts=4)
@@ -110,7 +104,7 @@ def test_an_invocation_past_its_limit_times_out_and_stops_the_model(cloud: Local
     with pytest.raises(ClientError, match="invocation timed out") as raised:
         invoke(cloud, think_s=30)
     assert raised.value.response["OriginalStatusCode"] == 0
-    eventually(lambda: state(backend)["running"] == 0)
+    until(lambda: state(backend)["running"] == 0)
 
 
 def test_a_stream_past_its_limit_ends_with_an_exception_frame(cloud: LocalRuntime) -> None:
@@ -180,10 +174,10 @@ def hang_up(cloud: LocalRuntime, backend: str, path: str, think_s: int) -> None:
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         caller.sendall(head.encode() + body)
-        eventually(lambda: state(backend)["running"] == 1)
-    eventually(lambda: state(backend) == {"running": 0, "canceled": 1})
+        until(lambda: state(backend)["running"] == 1)
+    until(lambda: state(backend) == {"running": 0, "canceled": 1})
     (copy,) = cloud.look(lambda: cloud.runtime.fleet.groups["component/e-main/ml.g5.2xlarge/1"])
-    eventually(lambda: copy.outstanding == 0)
+    until(lambda: copy.outstanding == 0)
 
 
 def test_without_invocations_the_openai_api_is_used_by_the_bodys_keys() -> None:

@@ -6,7 +6,6 @@ At 60 times the wall's speed three 10 s periods are half a second, fifteen quiet
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from cloud_clients import boto3_client
+from waiting import until
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import run_benchmark
@@ -127,13 +127,6 @@ def component(aws: Aws) -> str:
         **compared,
     )
     return "chat-main"
-
-
-def until(holds: Callable[[], bool], patience_s: float = 60.0) -> None:
-    end_s = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < end_s, "did not come to be"
-        time.sleep(0.1)
 
 
 def copies(aws: Aws) -> int:

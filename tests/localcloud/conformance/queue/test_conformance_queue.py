@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from waiting import until
 
 Receive = Callable[..., list[dict[str, Any]]]
 Maker = Any  # conftest's QueueMaker
@@ -22,14 +23,6 @@ def refused(action: Callable[..., Any], **params: Any) -> tuple[str, str]:
         action(**params)
     error = caught.value.response["Error"]
     return error["Code"], error["Message"]
-
-
-def wait_for(check: Callable[[], Any], within_s: float = 60.0) -> Any:
-    end_s = time.monotonic() + within_s
-    while not (found := check()):
-        assert time.monotonic() < end_s, "it did not happen in time"
-        time.sleep(0.1)
-    return found
 
 
 def test_a_message_comes_as_it_was_sent(sqs: Any, queue: Maker, receive: Receive) -> None:
@@ -85,9 +78,9 @@ def test_a_stale_receipt_deletes_nothing(sqs: Any, queue: Maker, receive: Receiv
     url = queue()
     sqs.send_message(QueueUrl=url, MessageBody="x")
     (first,) = receive(url, VisibilityTimeout=1)
-    (second,) = wait_for(lambda: receive(url, VisibilityTimeout=1))
+    (second,) = until(lambda: receive(url, VisibilityTimeout=1))
     sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
-    (third,) = wait_for(lambda: receive(url), within_s=10)
+    (third,) = until(lambda: receive(url), within_s=10)
     assert third["MessageId"] == second["MessageId"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=third["ReceiptHandle"])
 
@@ -265,7 +258,7 @@ def test_delayed_messages_are_counted_apart(sqs: Any, queue: Maker, receive: Rec
         )["Attributes"]
         return [found[f"ApproximateNumberOfMessages{name}"] for name in names]
 
-    wait_for(lambda: counts() == ["1", "1", "1"], within_s=60)
+    until(lambda: counts() == ["1", "1", "1"])
 
 
 def test_dead_letters_keep_their_past(sqs: Any, queue: Maker, receive: Receive) -> None:
@@ -275,7 +268,7 @@ def test_dead_letters_keep_their_past(sqs: Any, queue: Maker, receive: Receive) 
     sent = sqs.send_message(QueueUrl=source, MessageBody="poison", MessageAttributes=attributes)
     (first,) = receive(source)
     assert receive(source) == []
-    (letter,) = wait_for(lambda: receive(dead))
+    (letter,) = until(lambda: receive(dead))
     assert (letter["MessageId"], letter["Body"]) == (sent["MessageId"], "poison")
     assert letter["MessageAttributes"] == attributes
     assert letter["Attributes"]["SentTimestamp"] == first["Attributes"]["SentTimestamp"]
@@ -287,7 +280,7 @@ def dead_letters(sqs: Any, queue: Maker, receive: Receive, number: int) -> tuple
     source, dead = queue.with_dead_letters(1, VisibilityTimeout=0)
     for index in range(number):
         sqs.send_message(QueueUrl=source, MessageBody=f"m{index}")
-    wait_for(lambda: not receive(source, WaitTimeSeconds=0) and waiting(sqs, dead) == number, within_s=60)
+    until(lambda: not receive(source, WaitTimeSeconds=0) and waiting(sqs, dead) == number)
     return source, dead
 
 
@@ -306,7 +299,7 @@ def test_dead_letters_are_redriven_as_new_messages(sqs: Any, queue: Maker, recei
         (found,) = sqs.list_message_move_tasks(SourceArn=dead_arn)["Results"]
         return dict(found)
 
-    wait_for(lambda: task()["Status"] == "COMPLETED", within_s=60)
+    until(lambda: task()["Status"] == "COMPLETED")
     assert task()["ApproximateNumberOfMessagesMoved"] == task()["ApproximateNumberOfMessagesToMove"] == 2
     assert "TaskHandle" not in task()
     bodies: dict[str, str] = {}
@@ -324,7 +317,7 @@ def test_a_redrive_has_a_rate_and_can_be_cancelled(sqs: Any, queue: Maker, recei
     code, text = refused(sqs.start_message_move_task, SourceArn=arn)
     assert (code, text.partition(".")[0]) == ("InvalidParameterValue", "There is already a task running")
     assert sqs.cancel_message_move_task(TaskHandle=handle)["ApproximateNumberOfMessagesMoved"] <= 2
-    wait_for(lambda: sqs.list_message_move_tasks(SourceArn=arn)["Results"][0]["Status"] == "CANCELLED", within_s=60)
+    until(lambda: sqs.list_message_move_tasks(SourceArn=arn)["Results"][0]["Status"] == "CANCELLED")
     assert waiting(sqs, dead) >= 2
 
 
@@ -360,7 +353,7 @@ def test_a_group_on_a_standard_queue_is_a_tenant(sqs: Any, queue: Maker, receive
     for _ in range(2):
         sqs.send_message(QueueUrl=url, MessageBody="x", MessageGroupId="tenant-1")
     received: list[dict[str, Any]] = []
-    wait_for(lambda: received.extend(receive(url)) or len(received) == 2)
+    until(lambda: received.extend(receive(url)) or len(received) == 2)
     assert {message["Attributes"]["MessageGroupId"] for message in received} == {"tenant-1"}
 
 
