@@ -58,3 +58,8 @@ def test_so_is_it_where_the_workload_has_the_rate(tmp_path: Path) -> None:
     arrivals = {"process": "poisson", "requests_per_s": 2}
     [found] = told(tmp_path, 7, {"requests_per_level": 2000}, BOUNDS, arrivals=arrivals)
     assert "keep 6.04 in flight, not 7" in found
+
+
+def test_sessions_that_think_are_in_flight_too(tmp_path: Path) -> None:
+    """2 turns/s of conversations that think 20 s between two turns hold more than 40 of them."""
+    assert told(tmp_path, 7, {"rate": 2}, BOUNDS, turns=2, think_time_s=20) == []

@@ -175,15 +175,18 @@ def _judged_load(profile: Profile) -> Phase | Arrivals | None:
 
 
 def _slowest_answer_s(profile: Profile) -> float | None:
-    """Seconds of an answer that just meets the loosest bounds; None where they do not say."""
+    """Seconds of an answer that just meets the loosest bounds; None where they do not say, or more than answers is in
+    flight: sessions that pause, or of several kinds."""
     bounds, workload = profile.objectives.bounds, profile.workload
+    if workload.turns > 1 or workload.steps or workload.classes:
+        return None
     loosest = {
         kind: max((bound for name, bound in bounds.items() if name.startswith(kind)), default=None)
         for kind in ("e2e_", "ttft_", "tpot_")
     }
     if loosest["e2e_"] is not None:
         return loosest["e2e_"] / 1000
-    if loosest["ttft_"] is None or loosest["tpot_"] is None or workload.classes:
+    if loosest["ttft_"] is None or loosest["tpot_"] is None:
         return None
     return (loosest["ttft_"] + (counts_of(workload.output_tokens).mean - 1) * loosest["tpot_"]) / 1000
 
