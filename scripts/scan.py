@@ -17,7 +17,7 @@ from platform import machine
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "constructs")]
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests"), str(REPOSITORY / "tests" / "constructs")]
 
 from scan_known import ACKNOWLEDGED, Finding  # noqa: E402
 from scan_policies import Json, policies  # noqa: E402

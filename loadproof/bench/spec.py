@@ -354,7 +354,8 @@ class BenchmarkSpec:
         """The inverse of `to_json`. Raises KeyError or TypeError on a row that `to_json` did not write."""
         predicted, profile, workload = row["predicted"], row["profile"], row["workload"]
         search, images = row.get("search"), workload.get("images")
-        lengths = {name: _token_counts(workload[name]) for name in ("input_tokens", "output_tokens")}
+        sides = ("input_tokens", "first_input_tokens", "output_tokens")
+        lengths = {name: _token_counts(workload[name]) for name in sides if workload.get(name) is not None}
         points = tuple(PredictedPoint(**point) for point in predicted["levels"]) if predicted else ()
         classes = tuple(_session_class(one) for one in workload.get("classes", ()))
         made = lengths | {"images": ImageSpec(**images) if images else None, "classes": classes}

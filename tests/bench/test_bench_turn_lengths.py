@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from bench_fakes import FakeEndpoint, serving
 
+from loadproof.bench.connect import parse_target
 from loadproof.bench.from_profile import workload_of
 from loadproof.bench.learn.fitting import fit
 from loadproof.bench.learn.reading import read_recorded
 from loadproof.bench.learn.recorded import Recorded
 from loadproof.bench.learn.turn_lengths import as_drawn
+from loadproof.bench.spec import BenchmarkSpec
 from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.capacity.workload import planned_workload
 from loadproof.cli.main import run
+from loadproof.errors import ExitCode
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.loader import profile_document
 from loadproof.profiles.mixture import mixture_of
@@ -181,6 +185,28 @@ def test_the_benchmark_sends_it(tmp_path: Path) -> None:
     second = prompts.following(1, first, "word " * 50, 50)
     assert second is not None
     assert second.input_tokens - first.input_tokens == pytest.approx(150, abs=5)
+
+
+def test_a_runs_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """What was driven is judged, reported and resumed by its plan.json."""
+    workload = workload_of(load_profile(file_of(tmp_path, turn_correlation=0.5, max_context_tokens=8000)), tmp_path)
+    target = parse_target("http://127.0.0.1:1", "openai", streaming=True)
+    spec = BenchmarkSpec(target=target, workload=workload, concurrency=(1,), requests_per_level=9)
+    again = BenchmarkSpec.from_json(json.loads(json.dumps(spec.to_json())))
+    assert again.workload == workload
+    assert again.workload.mixture == workload.mixture
+
+
+def test_a_benchmark_of_documents_ends_with_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the command is given, against a server that answers."""
+    workload = "{input_tokens: 50, first_input_tokens: 'lognormal:200:50', output_tokens: 4, turns: 3}"
+    (tmp_path / "w.yaml").write_text(workload, encoding="utf-8")
+    with serving(FakeEndpoint(protocol="openai")) as endpoint:
+        options = ["--protocol", "openai", "--model", "m", "--concurrency", "2", "--requests-per-level", "12"]
+        files = ["--workload", str(tmp_path / "w.yaml"), "--out", str(tmp_path / "run")]
+        code = run(["bench", "--target", endpoint.url, *options, *files])
+    assert code == ExitCode.NOT_JUDGED, capsys.readouterr().err
+    assert len([*tmp_path.rglob("summary.json")]) == 1
 
 
 def test_a_class_has_its_own_or_the_workloads(tmp_path: Path) -> None:

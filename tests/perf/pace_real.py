@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "bench")]
 PAGE = ROOT / "docs" / "run-pace.md"
 HEADING = "\n## Server processes over HTTP\n"
 KNEE, STEP_S = 24, 0.02
