@@ -48,8 +48,8 @@ def test_a_cells_share_is_an_eighth(proven: Profile) -> None:
 
 
 def test_alarms_are_shared_out_over_a_month() -> None:
-    """Half of 5% for five bets on 31 days, half for 744 hours: ln(2 · 155 / 0.05), ln(2 · 744 / 0.05)."""
-    assert (pytest.approx(8.732, abs=1e-3), pytest.approx(10.301, abs=1e-3)) == (DAY_AT, HOUR_AT)
+    """Half of 5% for six bets on 31 days, half for 744 hours: ln(2 · 186 / 0.05), ln(2 · 744 / 0.05)."""
+    assert (pytest.approx(8.914, abs=1e-3), pytest.approx(10.301, abs=1e-3)) == (DAY_AT, HOUR_AT)
 
 
 def test_a_bet_on_shares_is_fair_for_all_that_are_no_alarm() -> None:

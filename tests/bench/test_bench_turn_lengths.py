@@ -15,6 +15,7 @@ from bench_fakes import FakeEndpoint, serving
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.from_profile import workload_of
+from loadproof.bench.learn.drift import drift_of
 from loadproof.bench.learn.fitting import fit
 from loadproof.bench.learn.reading import read_recorded
 from loadproof.bench.learn.recorded import Recorded
@@ -341,3 +342,27 @@ def test_the_benchmark_sends_what_the_twin_draws_of_alike_turns(tmp_path: Path) 
 def test_a_correlation_of_no_turns_is_told(tmp_path: Path) -> None:
     file = file_of(tmp_path, turns=1, first_input_tokens=None, turn_correlation=0.5)
     assert any("LP254 workload.turn_correlation" in str(one) for one in check_file(file).errors)
+
+
+def moved(folder: Path, conversations: Iterator[Sequence[tuple[int, int]]]) -> set[str]:
+    """Lengths that are said to have moved from a profile of documents and questions."""
+    lengths = {"first_input_tokens": "uniform:3000:5000", "input_tokens": "uniform:50:150", "turns": 6}
+    profile = load_profile(file_of(folder, **lengths))
+    found, _ = drift_of(profile, read_recorded([log_of(folder, conversations)]))
+    return {one.quantity for one in found if one.moved and "tokens" in one.quantity}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_documents_as_proven_are_no_alarm(tmp_path: Path, seed: int) -> None:
+    assert moved(tmp_path, documents(seed)) == set()
+
+
+def test_longer_documents_are_seen(tmp_path: Path) -> None:
+    """By 600 of them, 30% longer, whatever hangs together within a conversation."""
+    longer = ([(first * 13 // 10, answer), *others] for (first, answer), *others in documents(5))
+    assert moved(tmp_path, longer) == {"first prompt tokens"}
+
+
+def test_longer_questions_are_seen(tmp_path: Path) -> None:
+    longer = ([first, *((new * 13 // 10, answer) for new, answer in others)] for first, *others in documents(6))
+    assert moved(tmp_path, longer) == {"second prompt tokens"}

@@ -26,7 +26,7 @@ import numpy as np
 
 from loadproof.bench.learn.clock import DAY_S, HOUR_S, shaped_s, spans, week_in
 from loadproof.bench.learn.fitting import is_told
-from loadproof.bench.learn.proven import begins_with_one, cost_of_a_session, drawn_of, is_uniform
+from loadproof.bench.learn.proven import Drawn, begins_with_one, cost_of_a_session, drawn_of, is_uniform
 from loadproof.bench.learn.recorded import Recorded
 from loadproof.bench.learn.turn_lengths import rank_correlation
 from loadproof.profiles.mixture import image_tokens_of, planned_mixture_of
@@ -35,7 +35,7 @@ from loadproof.sessions import Mixture
 
 FALSE_ALARMS_A_MONTH: Final = 0.05
 TOLERATED: Final = 0.05  # no share of lengths above the proven one by more, no rate, and no number of turns
-_DAYS, _DAILY = 31, 5  # prompts, answers, both together, turns, the rate
+_DAYS, _DAILY = 31, 6  # prompts (first and second turns' apart), answers, both together, turns, the rate
 # Half of all chance for the bets of a day, half for those of an hour: log of what a bet has to grow to.
 DAY_AT: Final = log(2 * _DAYS * _DAILY / FALSE_ALARMS_A_MONTH)
 HOUR_AT: Final = log(2 * _DAYS * 24 / FALSE_ALARMS_A_MONTH)
@@ -47,7 +47,17 @@ _FASTER: Final = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0)  # rates that the bet is spread
 _PULLS: Final = (0.1, 0.2, 0.5, 1.0)  # what a mean session gains in the bets on turns
 _SETTLED: Final = 16  # times a session's pauses, after which those cut off at both ends of a day weigh little
 _ENOUGH: Final = 30  # gaps of a day that has a rate
-Quantity = Literal["prompt tokens", "answer tokens", "prompts with answers", "turns", "requests/s", "sessions/s"]
+Quantity = Literal[
+    "prompt tokens",
+    "first prompt tokens",
+    "second prompt tokens",
+    "answer tokens",
+    "first answer tokens",
+    "prompts with answers",
+    "turns",
+    "requests/s",
+    "sessions/s",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,43 +232,71 @@ def _log_mixture(seen: np.ndarray) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Length:
-    """One length of requests, as the proven workload draws it and as it was recorded."""
+    """One length of requests, as the proven workload draws it and as it was recorded, at these times."""
 
     quantity: Quantity
     proven: np.ndarray
     found: np.ndarray
-    together: int
+    times_s: np.ndarray
+    together: int = 1
+    """requests that may depend on each other"""
 
 
 def _lengths(profile: Profile, mixture: Mixture, recorded: Recorded, notes: list[str], seed: int) -> Iterator[Drift]:
     """Prompts, answers, and both together; of prompts what a turn brings, where sessions and their turns are told."""
-    drawn, times_s, columns = drawn_of(mixture, seed), _times_s(recorded), list[_Length]()
+    drawn = drawn_of(mixture, seed)
     only_new = mixture.longest > 1 and is_told(recorded)
-    # What tells no turn does not tell what a turn brings either.
-    tested = np.asarray(recorded.turns) > 0 if only_new else np.ones(len(recorded), dtype=bool)
-    times_s = times_s[tested]
-    apart = mixture.longest == 1 or (only_new and is_uniform(mixture))
-    if profile.workload.dataset is not None:
-        notes.append("prompts are not tested: those that were proven are a dataset's, whose tokens nobody counted")
-    elif image_tokens_of(profile) is None:
-        notes.append("prompts are not tested: nobody knows how many tokens the model takes for a picture")
+    if only_new and not is_uniform(mixture) and all(one.is_chain for one in mixture.classes):
+        notes.append("lengths are tested of first and second turns: those of later ones hang on what came before them")
+        *prompts, answers = _of_turns(drawn, recorded)
     else:
-        own, found = (drawn.new, recorded.new_tokens) if only_new else (drawn.prompts, recorded.input_tokens)
-        columns.append(_Length("prompt tokens", own, np.asarray(found)[tested], 1 if apart else drawn.longest))
-    free = apart or is_uniform(mixture)  # answers have no history
-    answers = np.asarray(recorded.output_tokens)[tested]
-    columns.append(_Length("answer tokens", drawn.answers, answers, 1 if free else drawn.longest))
-    for one in columns:
-        bet = Cells.of(one.proven, together=one.together).bet([one.found], times_s)
-        yield bet.drift(one.quantity, float(one.proven.mean()), float(one.found.mean()), recorded)
-    if len(columns) < 2:
+        *prompts, answers = _of_requests(drawn, mixture, recorded, only_new=only_new)
+    if reason := _no_prompts(profile):
+        notes.append(f"prompts are not tested: {reason}")
+        prompts = []
+    for one in (*prompts, answers):
+        if len(one.found):
+            bet = Cells.of(one.proven, together=one.together).bet([one.found], one.times_s)
+            yield bet.drift(one.quantity, float(one.proven.mean()), float(one.found.mean()), recorded)
+    if not prompts:
         notes.append("prompts and answers together are not tested: prompts are not")
         return
-    own_both, seen_both = [one.proven for one in columns], [one.found for one in columns]
-    cells = Cells.of(*own_both, together=max(one.together for one in columns))
-    if all(len(edges) for edges in cells.edges):  # a fixed length goes with nothing
+    both = prompts[0], answers
+    own_both, seen_both = [one.proven for one in both], [one.found for one in both]
+    cells = Cells.of(*own_both, together=max(one.together for one in both))
+    if all(len(edges) for edges in cells.edges) and len(answers.found):  # a fixed length goes with nothing
         correlations = rank_correlation(*own_both), rank_correlation(*seen_both)
-        yield cells.bet(seen_both, times_s).drift("prompts with answers", *correlations, recorded)
+        yield cells.bet(seen_both, answers.times_s).drift("prompts with answers", *correlations, recorded)
+
+
+def _no_prompts(profile: Profile) -> str:
+    """Why prompts cannot be tested; empty where they can."""
+    if profile.workload.dataset is not None:
+        return "those that were proven are a dataset's, whose tokens nobody counted"
+    return "nobody knows how many tokens the model takes for a picture" if image_tokens_of(profile) is None else ""
+
+
+def _of_turns(drawn: Drawn, recorded: Recorded) -> Iterator[_Length]:
+    """Of first and second turns, of which a session has one each: whatever hangs together in a session, sessions do not
+    depend on each other."""
+    turns, times_s = np.asarray(recorded.turns), _times_s(recorded)
+    new, answers = np.asarray(recorded.new_tokens), np.asarray(recorded.output_tokens)
+    own_first, first = drawn.turns == 1, turns == 1
+    own_second, second = drawn.turns == 2, turns == 2
+    yield _Length("first prompt tokens", drawn.new[own_first], new[first], times_s[first])
+    yield _Length("second prompt tokens", drawn.new[own_second], new[second], times_s[second])
+    yield _Length("first answer tokens", drawn.answers[own_first], answers[first], times_s[first])
+
+
+def _of_requests(drawn: Drawn, mixture: Mixture, recorded: Recorded, *, only_new: bool) -> Iterator[_Length]:
+    """Of all requests; those that tell no turn do not tell what a turn brings either."""
+    tested = np.asarray(recorded.turns) > 0 if only_new else np.ones(len(recorded), dtype=bool)
+    times_s, uniform = _times_s(recorded)[tested], is_uniform(mixture)
+    apart = mixture.longest == 1 or (only_new and uniform)
+    own, found = (drawn.new, recorded.new_tokens) if only_new else (drawn.prompts, recorded.input_tokens)
+    yield _Length("prompt tokens", own, np.asarray(found)[tested], times_s, 1 if apart else drawn.longest)
+    answers = np.asarray(recorded.output_tokens)[tested]  # which have no history
+    yield _Length("answer tokens", drawn.answers, answers, times_s, 1 if apart or uniform else drawn.longest)
 
 
 # -------------------------------------------------------------------------------------------------------------- turns

@@ -17,7 +17,7 @@ _DRAWS: Final = 200_000  # requests: shares of an eighth are known to 1% of them
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Requests of the proven workload: whole prompts, what of them is new, and answers.
+    """Requests of the proven workload: whole prompts, what of them is new, answers, and places in sessions from 1 on.
 
     `longest`: requests of the longest session drawn.
     """
@@ -25,19 +25,23 @@ class Drawn:
     prompts: np.ndarray
     new: np.ndarray
     answers: np.ndarray
+    turns: np.ndarray
     longest: int
 
 
 @lru_cache(maxsize=1)
 def drawn_of(mixture: Mixture, seed: int = 0) -> Drawn:
     """Sessions of the workload, by chance, until there are 200,000 requests."""
-    chance, rows, longest = Random(seed), list[tuple[int, int, int]](), 1
+    chance, rows, longest = Random(seed), list[tuple[int, int, int, int]](), 1
     while len(rows) < _DRAWS:
         steps = mixture.classes[mixture.place(chance)].drawn(chance)
         longest = max(longest, len(steps))
-        rows += [(one.input_tokens, one.input_tokens - one.history_tokens, one.output_tokens) for one in steps]
-    prompts, new, answers = np.array(rows).T
-    return Drawn(prompts, new, answers, longest)
+        rows += [
+            (one.input_tokens, one.input_tokens - one.history_tokens, one.output_tokens, turn)
+            for turn, one in enumerate(steps, start=1)
+        ]
+    prompts, new, answers, turns = np.array(rows).T
+    return Drawn(prompts, new, answers, turns, longest)
 
 
 def is_uniform(mixture: Mixture) -> bool:
