@@ -10,9 +10,11 @@ from loadproof.bench.learn.fitting import Learned, Lengths, ended_within
 from loadproof.cli.plan.write import Edit
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, check_file, load_profile, yaml_edit
+from loadproof.profiles.schema import Arrivals, TokenDistribution, Workload
 from loadproof.profiles.schema.workload import TOKEN_SIDES
 from loadproof.profiles.yaml_edit import Path as Keys
 from loadproof.profiles.yaml_edit import Value
+from loadproof.vocabulary import Part
 
 
 class RefusedError(InputError):
@@ -62,8 +64,18 @@ def _written(text: str, inherited: Profile | None, values: dict[Keys, Value]) ->
             continue
         text = yaml_edit.remove_key(text, keys)
         if inherited is not None and _is_set(inherited, keys):
-            text = yaml_edit.set_value(text, keys, None)
+            text = yaml_edit.set_value(text, keys, _unset(keys))
     return text
+
+
+def _unset(keys: Keys) -> Value:
+    """What a child writes to take back what its parent says: the default, where null is no value of the key."""
+    _, *parts, name = keys
+    part: type[Part] = TokenDistribution
+    if parts in ([], ["arrivals"]):
+        part = Arrivals if parts else Workload
+    default: Value = part.model_fields[name].default
+    return default
 
 
 def notes_of(file: Path, learned: Learned) -> list[str]:
