@@ -107,6 +107,7 @@ def longest_of(one: SessionClass) -> list[tuple[float, float]]:
         if one.max_context_tokens is not None:
             whole = min(whole, one.max_context_tokens)
             prompt = min(prompt, whole - answers.minimum) if found else prompt
+            whole = max(whole, prompt + 1)  # a first one is sent however long it is
         found.append((prompt, whole))
     return found
 

@@ -6,6 +6,7 @@ import json
 import re
 import secrets
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -305,12 +306,30 @@ def recorded_of(trace: Trace) -> Recorded:
 def _add(trace: Trace, found: Recorded) -> None:
     found.dated = trace.began_s is not None
     conversations = Conversations()
-    for row in trace.rows:
-        _add_row(row, trace.began_s or 0.0, conversations, found)
+    turns = [_add_row(row, trace.began_s or 0.0, conversations, found) for row in trace.rows]
+    shared = shared_blocks([row for row, turn in zip(trace.rows, turns, strict=True) if turn == 1])
+    begin = [row for row in trace.rows if shared and row.blocks[: len(shared)] == shared]
+    if begin:
+        found.prefixes[0] = [len(begin), sum(len(shared) * row.block_tokens for row in begin)]
     found.rows = trace.rows if any(row.blocks or row.session is not None for row in trace.rows) else ()
 
 
-def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found: Recorded) -> None:
+def shared_blocks(rows: Sequence[TraceRow]) -> tuple[int, ...]:
+    """The blocks that at least half of them begin with, one after another: a system prompt's, of first turns."""
+    shared: list[int] = []
+    alike = [row.blocks for row in rows]
+    while len(rows) > 1 and (following := [blocks for blocks in alike if len(blocks) > len(shared) + 1]):
+        # The last block of a prompt may not be full: it is no prefix of others.
+        block, count = Counter(blocks[len(shared)] for blocks in following).most_common(1)[0]
+        if 2 * count < len(rows):
+            break
+        alike = [blocks for blocks in following if blocks[len(shared)] == block]
+        shared.append(block)
+    return tuple(shared)
+
+
+def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found: Recorded) -> int:
+    """Its turn, 0 where nothing tells."""
     turn = conversations.turn_of(row)
     found.ends_told = found.ends_told or row.took_s is not None
     found.add(
@@ -323,6 +342,7 @@ def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found:
             pause_s=turn.pause_s,
         )
     )
+    return turn.turn
 
 
 def _by_time(found: Recorded) -> Recorded:

@@ -9,7 +9,15 @@ from typing import Final
 
 from loadproof.profiles.checks.facts import longest_request_limit
 from loadproof.profiles.checks.rule import Found, Subject, rule
-from loadproof.profiles.mixture import first_above, image_tokens_of, longest_of, merged, mixture_of, placed_classes
+from loadproof.profiles.mixture import (
+    counts_of,
+    first_above,
+    image_tokens_of,
+    longest_of,
+    merged,
+    mixture_of,
+    placed_classes,
+)
 from loadproof.profiles.schema import Profile, TokenDistribution, Workload, WorkloadStep
 from loadproof.profiles.schema.workload import TOKEN_SIDES
 from loadproof.profiles.tree import Path
@@ -212,13 +220,16 @@ def too_many_waits(subject: Subject) -> Iterator[Found]:
 def workload_parts(subject: Subject) -> Iterator[Found]:
     workload = subject.profile.workload
     pictures = image_tokens_of(subject.profile) or 0
-    for path, part in (
-        (("workload",), workload),
-        *((("workload", "classes", place), merged(workload, one)) for place, one in enumerate(workload.classes)),
+    for path, part, written in (
+        (("workload",), workload, True),
+        *(
+            (("workload", "classes", place), merged(workload, one), one.max_context_tokens is not None)
+            for place, one in enumerate(workload.classes)
+        ),
     ):
         yield from _sessions(path, part)
-        if part.max_context_tokens is not None:
-            yield from _ends(path, part, pictures)
+        if part.max_context_tokens is not None and workload.arrivals.process != "trace":
+            yield from (one for one in _ends(path, part, pictures) if written or one.severity != "warning")
     if workload.arrivals.process == "trace":
         for name in _OF_SESSIONS:
             if name in workload.model_fields_set and getattr(workload, name) not in ((), 0, 1, None):
@@ -279,9 +290,17 @@ def _sessions(path: Path, workload: Workload) -> Iterator[Found]:
     if workload.turn_correlation and (workload.turns == 1 or workload.steps or workload.dataset):
         found = "it is of the turns of a conversation that are made, and there are none"
         yield Found((*path, "turn_correlation"), found, "write `turns: 2` or more, or delete it")
+    elif workload.turn_correlation and _never_change(workload):
+        found = "lengths that never change are all alike already"
+        yield Found((*path, "turn_correlation"), found, "give a distribution of them, or delete it", "warning")
     if workload.steps and workload.turns > 1:
         yield Found((*path, "turns"), "steps stand in place of turns", "delete one of them")
     yield from _graph(path, workload.steps)
+
+
+def _never_change(workload: Workload) -> bool:
+    sides = workload.input_tokens, workload.output_tokens
+    return all(counts_of(one).distribution == "fixed" for one in sides)
 
 
 def _ends(path: Path, workload: Workload, picture_tokens: int) -> Iterator[Found]:
