@@ -311,14 +311,15 @@ def _json_rows(path: Path, binary: BinaryIO) -> Iterator[tuple[int, Row]]:
     for number, line in lines_of(str(path), binary):
         if not line.strip():
             continue
-        place = f"{path}:{number}"
         try:
             row = orjson.loads(line)
         except orjson.JSONDecodeError as error:
+            place = f"{path}:{number}"
             how = {b"[": _OF_A_LIST, b"{": "one object a line; `jq -c . FILE` makes them"}.get(line.strip())
             how = how or "one object a line"
             raise TraceError((place, f"not JSON ({error}); {how}"), unquoted={place: f"not JSON; {how}"}) from None
         if not isinstance(row, dict):
+            place = f"{path}:{number}"
             how = _OF_A_LIST if isinstance(row, list) else f"expected an object with {', '.join(OWN.fields)}"
             raise TraceError((place, how), unquoted={place: how})
         for one in spans_of(row):
@@ -334,6 +335,8 @@ def _time(row: Row, name: str, format: TraceFormat) -> float:
 
 def _took_s(row: Row, format: TraceFormat, began_s: float) -> float | None:
     """Until the answer was there; None where a row does not tell it."""
+    if format.ended is None and format.took is None:
+        return None
     try:
         if format.ended is not None:
             took_s = format.seconds(row.get(format.ended)) - began_s
@@ -346,6 +349,8 @@ def _took_s(row: Row, format: TraceFormat, began_s: float) -> float | None:
 
 def _count(row: Row, name: str) -> int:
     found = row.get(name)
+    if type(found) is int and 1 <= found <= MOST_TOKENS:
+        return found
     try:
         value = float(found) if isinstance(found, str | int | float) and not isinstance(found, bool) else math.nan
     except ValueError:
@@ -373,7 +378,7 @@ def _blocks(row: Row, format: TraceFormat, prompt_tokens: int) -> tuple[int, ...
     found = row.get(name) if name else None
     if found is None:
         return ()
-    if not isinstance(found, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
+    if not isinstance(found, list) or not {*map(type, found)} <= {int}:  # of millions of ids
         raise bad_field(str(name), str(found)[:40], "a list of whole numbers")
     needed = -(-prompt_tokens // size)
     if len(found) != needed:
