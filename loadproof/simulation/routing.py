@@ -9,6 +9,7 @@ most of the prompt is cached, the least loaded of equals, unless that copy is ov
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -50,7 +51,7 @@ class Router:
     ) -> None:
         self._slots, self._serving, self._prefixes = slots, serving, prefixes or Prefixes()
         self._chance = Random(f"routing {seed}")  # not the stream that sizes and sessions are drawn from
-        self._homes: dict[object, int] = {}
+        self._homes: OrderedDict[object, int] = OrderedDict()
         choices: dict[Routing, Callable[[Sequence[int], object], int]] = {
             "random": self._any,
             "least_outstanding": self._least_outstanding,
@@ -103,7 +104,7 @@ class Router:
             index = self._least_outstanding(blocks, key)
             self._homes[key] = index
             if len(self._homes) > MOST_PREFIXES:
-                del self._homes[next(iter(self._homes))]
+                self._homes.popitem(last=False)
         return index
 
     def _of_cache(self, blocks: Sequence[int], session: object) -> int:

@@ -9,6 +9,7 @@ with its answer, is no longer than its own.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
@@ -38,8 +39,11 @@ class Turn(NamedTuple):
 class Conversations:
     """Of a trace's rows by time. A session may be several conversations: an agent's and its sub-agents'."""
 
-    _latest: dict[int, list[tuple[TraceRow, Turn]]] = field(default_factory=dict)  # of each session
-    _ends: dict[int, tuple[int, int, Turn] | None] = field(default_factory=dict)  # last full block -> its request
+    # Ordered: a dict looks for its first key past all that went before it, which were a million.
+    _latest: OrderedDict[int, list[tuple[TraceRow, Turn]]] = field(default_factory=OrderedDict)
+    """of each session"""
+    _ends: OrderedDict[int, tuple[int, int, Turn] | None] = field(default_factory=OrderedDict)
+    """of each last full block its request"""
     _count: int = 0
 
     def turn_of(self, row: TraceRow) -> Turn:
@@ -85,9 +89,9 @@ class Conversations:
         return Turn(self._count, 1, row.input_tokens, _ended_s(row))
 
 
-def _forget_oldest(held: dict[int, _Held]) -> None:
+def _forget_oldest(held: OrderedDict[int, _Held]) -> None:
     if len(held) > _MOST_SESSIONS:
-        held.pop(next(iter(held)))
+        held.popitem(last=False)
 
 
 def _next(row: TraceRow, before: Turn, input_tokens: int, output_tokens: int) -> Turn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -175,7 +176,7 @@ class _Reading:
     left_out: int = 0
     named: int = 0
     shared: int = 0
-    _roots: dict[int, int] = field(default_factory=dict)
+    _roots: OrderedDict[int, int] = field(default_factory=OrderedDict)
     _format: TraceFormat | None = None
     _first_s: float | None = None
     _before_s: float = -math.inf
@@ -239,7 +240,7 @@ class _Reading:
         before = None if parent == _NO_PARENT else _hash(parent)
         root = self._roots[own] = own if before is None else self._roots.get(before, before)
         if len(self._roots) > MOST_REQUESTS:  # the oldest is over
-            self._roots.pop(next(iter(self._roots)))
+            self._roots.popitem(last=False)
         return root
 
     def result(self, rows: list[TraceRow], until_s: float = math.inf) -> Trace:
