@@ -105,6 +105,7 @@ FIELDS: Final[dict[str, str]] = {
     "WorkloadClass.turns": "at most, of a conversation",
     "WorkloadClass.continues": "chance that a conversation goes on after an answer",
     "WorkloadClass.max_context_tokens": "a conversation ends before a turn that would have more, all before it too",
+    "WorkloadClass.turn_correlation": "how alike the lengths of a conversation's turns are, 0 to 1",
     "WorkloadClass.think_time_s": "between an answer and the next turn",
     "WorkloadClass.think_time_stddev_s": "its standard deviation; it is then lognormal",
     "WorkloadClass.shared_prefix_tokens": "tokens that every prompt of the class begins with alike",
