@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from bench_fakes import FakeEndpoint, serving
+from workload_files import workload_file
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.from_profile import workload_of
@@ -34,19 +36,12 @@ objectives: {at_concurrency: 8, ttft_p95_ms: 4000}
 benchmark: {requests_per_level: 861}
 workload: {input_tokens: 3072, output_tokens: 256, turns: 6}
 """
+file_of = partial(workload_file, CHAT)
 
 
 def chain(turns: int, prompts: TokenCounts, answers: TokenCounts, **others: Any) -> SessionClass:
     steps = (Step(prompts, answers, (turn - 1,) if turn else ()) for turn in range(turns))
     return SessionClass(tuple(steps), **others)
-
-
-def file_of(folder: Path, **workload: Any) -> Path:
-    values = yaml.safe_load(CHAT)
-    values["workload"] |= workload
-    file = folder / "chat.yaml"
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    return file
 
 
 def told(folder: Path, **workload: Any) -> list[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from bench_fakes import FakeEndpoint, serving
+from workload_files import workload_file
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.from_profile import workload_of
@@ -41,14 +42,7 @@ objectives: {at_concurrency: 8, ttft_p95_ms: 4000}
 benchmark: {requests_per_level: 861}
 workload: {input_tokens: 100, output_tokens: 50, first_input_tokens: 3000, turns: 3}
 """
-
-
-def file_of(folder: Path, **workload: Any) -> Path:
-    values = yaml.safe_load(CHAT)
-    values["workload"] |= workload
-    file = folder / "chat.yaml"
-    file.write_text(yaml.safe_dump(values), encoding="utf-8")
-    return file
+file_of = partial(workload_file, CHAT)
 
 
 def log_of(folder: Path, conversations: Iterator[Sequence[tuple[int, int]]]) -> str:
