@@ -10,91 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import exp, inf, log, log1p, sqrt
+from math import inf
 from operator import attrgetter
 from random import Random
-from statistics import NormalDist
-from typing import Final, Literal
+from typing import Final
 
-_NORMAL: Final = NormalDist()
+from loadproof.token_counts import TokenCounts, alike_lengths, drawn_lengths, lognormal
+
 _SAMPLED_STEPS: Final = 30_000  # of sessions whose lengths end them: shares of them are known to 1%
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """How many tokens a request asks for: a distribution cut to [minimum, maximum]. `mean` is of the distribution."""
-
-    distribution: Literal["fixed", "normal", "lognormal", "uniform", "empirical"]
-    """its shape"""
-    mean: float
-    """before it is cut"""
-    stddev: float = 0.0
-    """standard deviation"""
-    minimum: int = 1
-    """fewest"""
-    maximum: int | None = None
-    """most; null: no bound"""
-    values: tuple[int, ...] = ()
-    """of an empirical one: drawn from, each as likely"""
-
-    @property
-    def planned(self) -> int:
-        """The mean as it is planned: a whole number, and no less than the fewest."""
-        return max(self.minimum, round(self.mean))
-
-    def drawn(self, chance: Random) -> int:
-        """One count, rounded and cut to its bounds; at least 1.
-
-        lognormal: `mean` and `stddev` are of the counts themselves, not of their logarithm:
-        σ² = ln(1 + stddev²/mean²), μ = ln mean − σ²/2. empirical: one of its values, each as likely.
-        """
-        if self.distribution == "empirical":
-            return chance.choice(self.values)
-        value = self.mean
-        if self.distribution == "normal":
-            value = chance.gauss(self.mean, self.stddev)
-        elif self.distribution == "lognormal":
-            value = lognormal(self.mean, self.stddev, chance)
-        elif self.distribution == "uniform":
-            value = chance.uniform(self.minimum, self.maximum or self.minimum)
-        return self._cut(value)
-
-    def at(self, score: float) -> int:
-        """The count at a standard normal score: 0 is the median, 1.64 the 95th percentile."""
-        if self.distribution == "empirical":
-            return sorted_values(self.values)[_place(score, len(self.values))]
-        value = self.mean
-        if self.distribution == "normal":
-            value += self.stddev * score
-        elif self.distribution == "lognormal" and self.stddev:
-            variance = log1p((self.stddev / self.mean) ** 2)
-            value = exp(log(self.mean) - variance / 2 + sqrt(variance) * score)
-        elif self.distribution == "uniform":
-            value = self.minimum + ((self.maximum or self.minimum) - self.minimum) * _NORMAL.cdf(score)
-        return self._cut(value)
-
-    def _cut(self, value: float) -> int:
-        most = inf if self.maximum is None else self.maximum
-        return int(max(self.minimum, 1, min(round(value), most)))
-
-
-@lru_cache(maxsize=64)
-def sorted_values(values: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of an empirical distribution, from the shortest to the longest."""
-    return tuple(sorted(values))
-
-
-def _place(score: float, of: int) -> int:
-    """Which of so many equally likely values a standard normal score falls on."""
-    return min(of - 1, int(of * _NORMAL.cdf(score)))
-
-
-def lognormal(mean: float, stddev: float, chance: Random) -> float:
-    """A value of this mean and standard deviation: `mean` itself where nothing spreads."""
-    if not mean or not stddev:
-        return mean
-    variance = log1p((stddev / mean) ** 2)
-    return chance.lognormvariate(log(mean) - variance / 2, sqrt(variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,16 +189,15 @@ class SessionClass:
     def drawn(self, chance: Random) -> list[DrawnStep]:
         """The steps of one session: some of them where it ends early."""
         found: list[DrawnStep] = []
-        user = (chance.gauss(), chance.gauss()) if self.turn_correlation else ()
+        user = (chance.gauss(), chance.gauss()) if self.turn_correlation else None
         for place, step in enumerate(self.steps):
             if place and self.continues < 1 and chance.random() >= self.continues:
                 break
+            sides, paired = (step.input_tokens, step.output_tokens), self.paired_lengths
             if user:
-                prompt, answer = self._alike(step, user, chance)
+                prompt, answer = alike_lengths(*sides, chance, user, self.turn_correlation, paired=paired)
             else:
-                prompt, answer = drawn_lengths(
-                    step.input_tokens, step.output_tokens, chance, paired=self.paired_lengths
-                )
+                prompt, answer = drawn_lengths(*sides, chance, paired=paired)
             before = found[step.after[0]] if step.after else None
             history = before.input_tokens + before.output_tokens if before else 0
             prompt += history + step.image_tokens
@@ -286,22 +208,6 @@ class SessionClass:
             pause_s = lognormal(step.pause_s, step.pause_stddev_s, chance)
             found.append(DrawnStep(prompt, answer, history, step.after, pause_s))
         return found
-
-    def _alike(self, step: Step, user: tuple[float, ...], chance: Random) -> tuple[int, int]:
-        """(prompt, answer) at scores that are partly the session's own (a Gaussian copula): each distribution is as it
-        is. Paired ones are drawn by the first score, from the shortest pair to the longest."""
-        of_user, of_turn = sqrt(self.turn_correlation), sqrt(1 - self.turn_correlation)
-        prompt, answer = (of_user * one + of_turn * chance.gauss() for one in user)
-        prompts, answers = step.input_tokens, step.output_tokens
-        if self.paired_lengths and len(prompts.values) == len(answers.values) > 0:
-            pairs = _sorted_pairs(prompts.values, answers.values)
-            return pairs[_place(prompt, len(pairs))]
-        return prompts.at(prompt), answers.at(answer)
-
-
-@lru_cache(maxsize=64)
-def _sorted_pairs(prompts: tuple[int, ...], answers: tuple[int, ...]) -> list[tuple[int, int]]:
-    return sorted(zip(prompts, answers, strict=True), key=sum)
 
 
 @lru_cache(maxsize=64)
@@ -331,17 +237,6 @@ class DrawnStep:
     history_tokens: int = 0
     after: tuple[int, ...] = ()
     pause_s: float = 0.0
-
-
-def drawn_lengths(prompts: TokenCounts, answers: TokenCounts, chance: Random, *, paired: bool) -> tuple[int, int]:
-    """(prompt, answer): the same place in the values of both where they are `paired`, else each drawn by itself.
-
-    Lengths that have no values, or not as many, are no pairs: a class's own beside the workload's paired ones.
-    """
-    if paired and len(prompts.values) == len(answers.values) > 0:
-        at = chance.randrange(len(prompts.values))
-        return prompts.values[at], answers.values[at]
-    return prompts.drawn(chance), answers.drawn(chance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,12 @@ from vllm_gpu import CASES, HOME, Case, Json, bench, calibration_in, conditions,
 from loadproof.capacity import PlannedDeployment, StepTimes, deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.profiles import load_profile
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import Mixture, SessionClass, Step
 from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet
 from loadproof.simulation.replay import JITTER_MS
 from loadproof.simulation.routing import Prefixes
 from loadproof.simulation.sizes import so_many
+from loadproof.token_counts import TokenCounts
 
 FOLDER: Final = HOME / "llama-3-1-8b-sessions"
 SINGLE: Final = CASES["llama-3-1-8b"]

@@ -33,11 +33,12 @@ from vllm_study import REPOSITORY, others_of, percentiles, rounds_of, served, st
 from loadproof.capacity import StepTimes, deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.profiles import load_profile
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import Mixture, SessionClass, Step
 from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet
 from loadproof.simulation.replay import JITTER_MS
 from loadproof.simulation.sizes import request_sizes
 from loadproof.simulation.traffic import OpenLoop, Process, arrival_times_ms
+from loadproof.token_counts import TokenCounts
 
 PAGE = REPOSITORY / "docs" / "accuracy-loads.md"
 PROMPTS, ANSWERS = (50, 1200), (8, 150)  # of mixed lengths, each as likely

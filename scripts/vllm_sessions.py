@@ -44,11 +44,12 @@ from loadproof.bench.measure.records import RequestRecord, read_records
 from loadproof.capacity import StepTimes, deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.profiles import load_profile
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import Mixture, SessionClass, Step
 from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet
 from loadproof.simulation.replay import JITTER_MS
 from loadproof.simulation.routing import Prefixes
 from loadproof.simulation.sizes import so_many
+from loadproof.token_counts import TokenCounts
 
 PROFILE = REPOSITORY / "scripts" / "real_server" / "sessions.yaml"
 PAGE = REPOSITORY / "docs" / "accuracy-sessions.md"

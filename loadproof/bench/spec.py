@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from loadproof.bench.objectives import Objective
 from loadproof.loads import FEWEST_A_SLOT, Load
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts, chain
+from loadproof.sessions import Mixture, SessionClass, Step, chain
+from loadproof.token_counts import TOKEN_SIDES, TokenCounts
 from loadproof.wire.payloads import Protocol
 
 Kind = Literal["sagemaker", "openai", "bedrock"]
@@ -354,8 +355,7 @@ class BenchmarkSpec:
         """The inverse of `to_json`. Raises KeyError or TypeError on a row that `to_json` did not write."""
         predicted, profile, workload = row["predicted"], row["profile"], row["workload"]
         search, images = row.get("search"), workload.get("images")
-        sides = ("input_tokens", "first_input_tokens", "output_tokens")
-        lengths = {name: _token_counts(workload[name]) for name in sides if workload.get(name) is not None}
+        lengths = {name: _token_counts(workload[name]) for name in TOKEN_SIDES if workload.get(name) is not None}
         points = tuple(PredictedPoint(**point) for point in predicted["levels"]) if predicted else ()
         classes = tuple(_session_class(one) for one in workload.get("classes", ()))
         made = lengths | {"images": ImageSpec(**images) if images else None, "classes": classes}

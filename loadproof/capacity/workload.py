@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import ceil, exp, inf, log, log1p, sqrt
+from math import ceil, inf
 from statistics import NormalDist
 from typing import Literal, Protocol, TypeAlias
 
@@ -11,7 +11,7 @@ from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.memory import memory_fit
 from loadproof.families import FAMILIES
-from loadproof.profiles.mixture import longest_of, planned_mixture_of
+from loadproof.profiles.mixture import counts_of, longest_of, planned_mixture_of
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
 from loadproof.sessions import Mixture
 
@@ -245,17 +245,7 @@ def tokens_at(counts: TokenDistribution, quantile: float) -> int:
     """
     if counts.distribution == "empirical":
         return sorted(counts.values)[ceil(quantile * len(counts.values)) - 1]
-    mean, stddev, most = float(mean_tokens(counts)), counts.stddev or 0.0, inf if counts.max is None else counts.max
-    z = NormalDist().inv_cdf(quantile)
-    value = mean
-    if counts.distribution == "normal":
-        value = mean + z * stddev
-    elif counts.distribution == "lognormal":
-        variance = log1p((stddev / mean) ** 2)
-        value = exp(log(mean) - variance / 2 + z * sqrt(variance))
-    elif counts.distribution == "uniform":
-        value = counts.min + quantile * ((counts.max or counts.min) - counts.min)
-    return int(max(counts.min, min(round(value), most)))
+    return counts_of(counts).at(NormalDist().inv_cdf(quantile))
 
 
 def longest_request_tokens(profile: Profile) -> int | None:

@@ -24,7 +24,7 @@ _RATES = {
     "requests_per_s_min": ("Requests per second", "requests/s"),
 }
 _ERROR_RATE: Final = "error_rate_max"
-_ADDRESS: Final = re.compile(r"(https://[\w./@%+-]+)", re.ASCII)
+ADDRESS: Final = re.compile(r"(https://[\w./@%+-]+)", re.ASCII)
 _LATENCY: Final = re.compile(r"(ttft|itl|tpot|e2e)_(p50|p90|p95|p99)_ms")
 
 
@@ -116,7 +116,7 @@ def linked(text: str, addresses: Collection[str], longest: int = LONGEST_TEXT) -
 
     The text may be anybody's, so `addresses` must not be: whatever else looks like one stays text.
     """
-    parts = _ADDRESS.split(visible(text, longest))
+    parts = ADDRESS.split(visible(text, longest))
     return Markup("").join(
         Markup('<a href="{0}" rel="noreferrer">{0}</a>').format(part) if part in addresses else part for part in parts
     )

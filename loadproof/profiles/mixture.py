@@ -8,7 +8,8 @@ from math import inf, prod
 
 from loadproof.catalog.pictures import image_tokens
 from loadproof.profiles.schema import Arrivals, Profile, TokenDistribution, Workload, WorkloadClass, WorkloadStep
-from loadproof.sessions import Mixture, SessionClass, Step, TokenCounts, chain
+from loadproof.sessions import Mixture, SessionClass, Step, chain
+from loadproof.token_counts import TokenCounts
 
 _OWN = ("name", "share", "objectives")  # of a class, and nothing that the workload has too
 _ALONE = {  # where no turn follows

@@ -8,8 +8,9 @@ from itertools import islice, repeat
 from math import ceil
 from random import Random
 
-from loadproof.sessions import Mixture, SessionClass, drawn_lengths
+from loadproof.sessions import Mixture, SessionClass
 from loadproof.simulation.sessions import Session, sessions_of
+from loadproof.token_counts import drawn_lengths
 
 
 def request_sizes(

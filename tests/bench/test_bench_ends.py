@@ -24,8 +24,9 @@ from loadproof.loads import Load
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.loader import profile_document
 from loadproof.profiles.mixture import mixture_of, planned_mixture_of
-from loadproof.sessions import ExpectedStep, Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import ExpectedStep, Mixture, SessionClass, Step
 from loadproof.simulation.sizes import request_sizes
+from loadproof.token_counts import TokenCounts
 
 CHAT = """
 name: chat

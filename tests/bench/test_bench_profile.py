@@ -26,7 +26,7 @@ from loadproof.localcloud.state import CloudState, state_path
 from loadproof.profiles import load_profile, profile_hash
 from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.schema import TokenDistribution
-from loadproof.sessions import TokenCounts
+from loadproof.token_counts import TokenCounts
 
 CHAT = """
 name: chat

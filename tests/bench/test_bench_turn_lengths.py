@@ -31,7 +31,8 @@ from loadproof.errors import ExitCode
 from loadproof.profiles import check_file, load_profile
 from loadproof.profiles.loader import profile_document
 from loadproof.profiles.mixture import mixture_of
-from loadproof.sessions import SessionClass, TokenCounts, chain
+from loadproof.sessions import SessionClass, chain
+from loadproof.token_counts import TokenCounts
 
 CHAT = """
 name: chat

@@ -8,8 +8,8 @@ from random import Random
 from loadproof.bench.spec import empirical_tokens
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Workload
-from loadproof.sessions import drawn_lengths
 from loadproof.simulation.sizes import request_sizes
+from loadproof.token_counts import drawn_lengths
 
 PAIRS = {(10, 100), (20, 50), (400, 7)}
 WORKLOAD = {

@@ -9,13 +9,14 @@ from random import Random
 import pytest
 
 from loadproof.capacity import BatchLimits
-from loadproof.sessions import DrawnStep, Mixture, SessionClass, Step, TokenCounts
+from loadproof.sessions import DrawnStep, Mixture, SessionClass, Step
 from loadproof.simulation.chunked import Chunked
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.results import RefusedRequest, Result, SimulatedRequest, TimedOutRequest
 from loadproof.simulation.routing import Prefixes
 from loadproof.simulation.sessions import Session, sessions_of
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop, shaped_times_ms, week_of
+from loadproof.token_counts import TokenCounts
 
 BLOCK = 16
 LIMITS = BatchLimits("chunked", 64, 100_000, None, None, 10_000, kv_token_capacity=1_000_000)

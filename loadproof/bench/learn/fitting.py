@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import erf, log, log1p, sqrt
+from math import erf, log, sqrt
 from typing import Final, Literal
 
 import numpy as np
@@ -20,7 +20,8 @@ from loadproof.bench.learn.turn_lengths import (
     turn_lengths,
 )
 from loadproof.errors import InputError
-from loadproof.sessions import SessionClass, TokenCounts, chain
+from loadproof.sessions import SessionClass, chain
+from loadproof.token_counts import TokenCounts, log_parameters
 
 SAMPLED: Final = 100
 PAIRS, GROUPS = 200, 20  # pairs in all, and groups of prompts that as many of them come from
@@ -269,8 +270,7 @@ def burstiness_of(times_s: Sequence[float] | np.ndarray, seed: int = 0, week: Se
 
 def _distance(values: np.ndarray, mean: float, stddev: float) -> float:
     """Between the share of counts up to each value, and a lognormal's, cut at the values' own half."""
-    variance = log1p((stddev / mean) ** 2)
-    mu, sigma = log(mean) - variance / 2, sqrt(variance)
+    mu, sigma = log_parameters(mean, stddev)
     distinct, counted = np.unique(values, return_counts=True)
     shares = np.cumsum(counted) / len(values)
     expected = np.array([(1 + erf((log(value + 0.5) - mu) / (sigma * sqrt(2)))) / 2 for value in distinct])

@@ -22,7 +22,7 @@ from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.endpoints import Answer, Client
 from loadproof.loads import Load
-from loadproof.sessions import TokenCounts
+from loadproof.token_counts import TokenCounts
 
 INTERVAL_S = 30.0
 _SERVICE = "SageMaker's benchmark jobs"

@@ -16,7 +16,8 @@ from loadproof.bench.workload.images import picture_uri
 from loadproof.bench.workload.synthetic import SyntheticTexts
 from loadproof.errors import InputError
 from loadproof.invocation import ChatMessage
-from loadproof.sessions import SessionClass, Step, drawn_lengths, lognormal
+from loadproof.sessions import SessionClass, Step
+from loadproof.token_counts import drawn_lengths, lognormal
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from loadproof.bench.workload.datasets import read_dataset
 from loadproof.bench.workload.images import MOST_PX
 from loadproof.cli.attempts import Complaints
 from loadproof.errors import InputError
-from loadproof.sessions import TokenCounts
+from loadproof.token_counts import TokenCounts
 
 MOST_TOKENS = 10_000_000
 _FORMS = "256, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, uniform:LOWEST:HIGHEST or empirical:FILE"

@@ -11,9 +11,9 @@ from loadproof.cli.plan.write import Edit
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, check_file, load_profile, yaml_edit
 from loadproof.profiles.schema import Arrivals, TokenDistribution, Workload
-from loadproof.profiles.schema.workload import TOKEN_SIDES
 from loadproof.profiles.yaml_edit import Path as Keys
 from loadproof.profiles.yaml_edit import Value
+from loadproof.token_counts import TOKEN_SIDES
 from loadproof.vocabulary import Part
 
 

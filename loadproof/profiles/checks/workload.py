@@ -19,8 +19,8 @@ from loadproof.profiles.mixture import (
     placed_classes,
 )
 from loadproof.profiles.schema import Profile, TokenDistribution, Workload, WorkloadStep
-from loadproof.profiles.schema.workload import TOKEN_SIDES
 from loadproof.profiles.tree import Path
+from loadproof.token_counts import TOKEN_SIDES
 
 _ARRIVALS_MENDS: Final = {
     "burstiness": "delete it, or write process: gamma",

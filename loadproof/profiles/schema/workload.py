@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from loadproof.profiles.schema.short import ShortTokens, tokens_of
 from loadproof.profiles.workloads import NAMED_WORKLOADS
+from loadproof.token_counts import TOKEN_SIDES
 from loadproof.vocabulary import Form, Fraction, Name, Part, PositiveInt, PositiveNumber
 
 Process = Literal["closed", "constant", "poisson", "gamma", "trace"]
@@ -26,7 +27,6 @@ def _is_unset(value: object) -> bool:
 _OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
 TurnCorrelation = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-TOKEN_SIDES = ("input_tokens", "first_input_tokens", "output_tokens")
 
 
 class TokenDistribution(Part):

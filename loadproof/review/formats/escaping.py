@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from loadproof.pages.wording import ADDRESS
 from loadproof.untrusted import with_escapes
 
 # Characters of one untrusted text; what is longer tells a reader no more.
@@ -33,7 +34,6 @@ _RECOGNISED: Final = re.compile(
 )
 # A commit, abbreviated or not: after every six digits, so that no part of it is one. Figures of ours have commas.
 _COMMIT: Final = re.compile(r"(?<![0-9A-Za-z_])[0-9a-f]{7,}(?![0-9A-Za-z_])", re.IGNORECASE | re.ASCII)
-_ADDRESS: Final = re.compile(r"(https://[\w./@%+-]+)", re.ASCII)
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -53,7 +53,7 @@ def linked(text: str, addresses: Collection[str]) -> str:
 
     The text may be anybody's, so `addresses` must not be: whatever else looks like one stays text.
     """
-    parts = _ADDRESS.split(_one_line(text.strip(" \r\n"), LONGEST_PROSE))
+    parts = ADDRESS.split(_one_line(text.strip(" \r\n"), LONGEST_PROSE))
     return "".join(
         f"[{_escaped(part.removeprefix('https://'))}]({part})" if part in addresses else _escaped(part)
         for part in parts
