@@ -135,9 +135,41 @@ def test_first_prompts_of_their_own_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_first_prompts_like_all_others_are_not(tmp_path: Path) -> None:
-    draw = Random(2)
-    alike = ([(round(draw.uniform(50, 150)), 50) for _ in range(draw.randrange(1, 7))] for _ in range(600))
-    assert fit(read_recorded([log_of(tmp_path, alike)])).first_input_tokens is None
+    assert fit(read_recorded([log_of(tmp_path, alike(2))])).first_input_tokens is None
+
+
+def alike(seed: int) -> Iterator[list[tuple[int, int]]]:
+    """600 conversations of six turns of 50 to 150 tokens and answers of 50."""
+    draw = Random(seed)
+    return ([(round(draw.uniform(50, 150)), 50) for _ in range(6)] for _ in range(600))
+
+
+def second_half(log: str) -> str:
+    """The log from its middle on: 21 conversations are under way."""
+    rows = Path(log).read_text(encoding="utf-8").splitlines(keepends=True)
+    Path(log).write_text("".join(rows[len(rows) // 2 :]), encoding="utf-8")
+    return log
+
+
+def test_what_was_under_way_is_no_first_prompt(tmp_path: Path) -> None:
+    learned = fit(read_recorded([second_half(log_of(tmp_path, alike(3)))]))
+    assert (learned.first_input_tokens, learned.turns) == (None, 6)
+    assert learned.input_tokens.mean == pytest.approx(100, rel=0.02)
+
+
+def test_a_log_that_is_cut_out_says_what_of_it_tells_no_turns(tmp_path: Path) -> None:
+    (note,) = (one for one in read_recorded([second_half(log_of(tmp_path, alike(3)))]).notes if "under way" in one)
+    assert "turns of its first 30 s" in note
+
+
+def test_a_whole_log_tells_all_its_turns(tmp_path: Path) -> None:
+    assert 0 not in read_recorded([log_of(tmp_path, alike(3))]).turns
+
+
+def test_the_rate_is_one_of_conversations_begun(tmp_path: Path) -> None:
+    """One every 7 s, of 31 turns: the last one goes on for 15 minutes, in which no other begins."""
+    long = ([(100, 50)] * 31 for _ in range(100))
+    assert fit(read_recorded([log_of(tmp_path, long)])).requests_per_s == pytest.approx(31 / 7, rel=1e-3)
 
 
 def test_requests_without_conversations_have_no_first_prompt() -> None:

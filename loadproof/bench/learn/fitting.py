@@ -121,11 +121,16 @@ def fit(recorded: Recorded, seed: int = 0, week: Sequence[float] = ()) -> Learne
     lasted_s = float(shaped_s(times_s, week)[-1])
     if lasted_s <= 0:  # all of it where the shape has nothing
         week, lasted_s = (), recorded.at_s[-1]
+    begun_s, requests_per_s = times_s, (len(recorded) - 1) / lasted_s
+    if turns > 1:  # which a log that ends after its last conversations were begun is longer than
+        begun_s = times_s[np.asarray(recorded.turns) == 1]
+        begun_in_s = float(shaped_s(begun_s, week)[-1])
+        requests_per_s = (len(begun_s) - 1) / begun_in_s * mean_turns if begun_in_s > 0 else requests_per_s
     learned = Learned(
         prompts,
         answers,
-        float(f"{(len(recorded) - 1) / lasted_s / recorded.share:.4g}"),
-        burstiness_of(times_s[np.asarray(recorded.turns) <= 1] if turns > 1 else times_s, seed, week),
+        float(f"{requests_per_s / recorded.share:.4g}"),
+        burstiness_of(begun_s, seed, week),
         turns,
         min(shared_prefix_of(recorded), (firsts or prompts).min),  # a profile takes no prefix longer than a prompt
         correlation,

@@ -20,6 +20,7 @@ import orjson
 from loadproof.bench.learn.captures import Request, request_of
 from loadproof.bench.learn.recorded import COLUMNS, Recorded
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
+from loadproof.bench.learn.turn_lengths import cut_out_s
 from loadproof.bench.workload.access_logs import UncountedError, access_log_of_line
 from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.trace_folders import is_folder_trace
@@ -295,6 +296,7 @@ def _read_long(file: File, path: Path, found: Recorded, tell: Callable[[Progress
     found.dated = passed.began_s is not None
     found.at_s = array("d", (np.asarray(found.at_s) + (passed.began_s or 0.0)).tobytes())
     found.notes += trace_notes(path, passed, blocks_used=any(found.turns))
+    _forget_under_way(found)
 
 
 def recorded_of(trace: Trace) -> Recorded:
@@ -313,6 +315,20 @@ def _add(trace: Trace, found: Recorded) -> None:
     if begin:
         found.prefixes[0] = [len(begin), sum(len(shared) * row.block_tokens for row in begin)]
     found.rows = trace.rows if any(row.blocks or row.session is not None for row in trace.rows) else ()
+    _forget_under_way(found)
+
+
+def _forget_under_way(found: Recorded) -> None:
+    """What was under way when a log begins has its history in what seems to be its first prompt: no turn is told there."""
+    within_s = cut_out_s(found)
+    if within_s > 0:
+        times_s, turns = np.asarray(found.at_s), np.asarray(found.turns)
+        early = times_s < times_s.min() + within_s
+        found.turns = array("H", np.where(early, 0, turns).astype(np.uint16).tobytes())
+        found.notes.append(
+            f"conversations were under way when this log begins: turns of its first {within_s:.3g} s tell nothing of "
+            f"lengths and of how many turns there are ({int(early.sum()):,} requests)"
+        )
 
 
 def shared_blocks(rows: Sequence[TraceRow]) -> tuple[int, ...]:

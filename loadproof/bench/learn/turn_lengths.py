@@ -15,6 +15,7 @@ APART: Final = 0.2  # rank correlation from which on two lengths are not drawn b
 MOST_DISTANCE: Final = 0.05  # of two distributions that are as good as one
 CRITICAL: Final = 1.36  # over √n: 5% of samples lie farther off what they are drawn of (Kolmogorov, Smirnov)
 _AT_RISK: Final = 30  # turns that could have been as long, fewer of which tell little of how many are
+_UNSEEN: Final = 0.01  # of the time in pauses, in longer ones than a log's begin waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,25 @@ def turn_lengths(recorded: Recorded) -> TurnLengths:
     if not apart:
         return TurnLengths(new[rows], answers[rows])
     return TurnLengths(new[rows], answers[rows], new[first], answers[first])
+
+
+def cut_out_s(recorded: Recorded) -> float:
+    """Seconds from its begin on in which a log's first turns may be later ones of conversations that were under way; 0
+    where none were: the prompts that come first in this time are then like those that do afterwards.
+
+    One that was under way sends its next turn within a pause: all but a hundredth of the time of all pauses lies in
+    such that are no longer than these seconds. At most half of the log.
+    """
+    times_s, pauses_s = np.asarray(recorded.at_s), np.sort(np.asarray(recorded.pauses_s))
+    if not len(pauses_s):
+        return 0.0
+    spent_s = np.cumsum(pauses_s)
+    longest_s = float(pauses_s[np.searchsorted(spent_s, (1 - _UNSEEN) * spent_s[-1])])
+    since_s = times_s - times_s.min()
+    within_s = min(longest_s, float(since_s.max()) / 2)
+    first, early = np.asarray(recorded.turns) == 1, since_s < within_s
+    new = np.asarray(recorded.new_tokens)
+    return within_s if _apart(new[first & early], new[first & ~early]) else 0.0
 
 
 def _alike(first_turns: np.ndarray, second_turns: np.ndarray) -> float:
