@@ -319,7 +319,7 @@ def _add(trace: Trace, found: Recorded) -> None:
 
 
 def _forget_under_way(found: Recorded) -> None:
-    """What was under way when a log begins has its history in what seems to be its first prompt: no turn is told there."""
+    """What was under way when a log begins has its history in what seems its first prompt: no turn is told there."""
     within_s = cut_out_s(found)
     if within_s > 0:
         times_s, turns = np.asarray(found.at_s), np.asarray(found.turns)
