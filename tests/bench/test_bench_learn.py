@@ -514,7 +514,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from loadproof.bench.learn import reading
-reading.KEPT_EVERY, reading._TOLD_EVERY = 50, 120
+reading.KEPT_EVERY, reading.TOLD_EVERY = 50, 120
 def kill(progress):
     print(progress.words, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

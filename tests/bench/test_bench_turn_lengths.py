@@ -16,15 +16,17 @@ from workload_files import workload_file
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.from_profile import workload_of
+from loadproof.bench.learn import trace_columns
 from loadproof.bench.learn.drift import drift_of
 from loadproof.bench.learn.fitting import fit
-from loadproof.bench.learn.reading import read_recorded, shared_blocks
+from loadproof.bench.learn.reading import read_recorded
 from loadproof.bench.learn.recorded import Recorded
+from loadproof.bench.learn.trace_columns import shared_blocks
 from loadproof.bench.learn.turn_lengths import as_drawn
 from loadproof.bench.spec import BenchmarkSpec
+from loadproof.bench.workload import traces
 from loadproof.bench.workload.drawn_sessions import DrawnSessions
 from loadproof.bench.workload.prompts import Prompts
-from loadproof.bench.workload.traces import TraceRow
 from loadproof.capacity.workload import planned_workload
 from loadproof.cli.main import run
 from loadproof.errors import ExitCode
@@ -421,20 +423,20 @@ def test_a_prompt_beyond_the_context_has_no_negative_answer(tmp_path: Path) -> N
     assert "and -" not in found
 
 
-def shared(*prompts: Sequence[int]) -> tuple[int, ...]:
-    return shared_blocks([TraceRow(0.0, 512 * len(blocks), 9, tuple(blocks)) for blocks in prompts])
-
-
 def test_blocks_that_half_of_first_prompts_begin_with_are_a_system_prompt() -> None:
     """The last block of a prompt may not be full, and is none of them."""
-    assert shared((1, 2, 3, 70), (1, 2, 4, 71), (1, 2, 3), (9, 2, 3, 72)) == (1, 2)
-    assert shared((1, 2), (1, 2)) == (1,)
-    assert shared((1, 2, 3), (4, 5, 6), (7, 8, 9)) == ()
-    assert shared((1, 2, 3)) == ()
+    assert shared_blocks([(1, 2, 3, 70), (1, 2, 4, 71), (1, 2, 3), (9, 2, 3, 72)]) == (1, 2)
+    assert shared_blocks([(1, 2), (1, 2)]) == (1,)
+    assert shared_blocks([(1, 2, 3), (4, 5, 6), (7, 8, 9)]) == ()
+    assert shared_blocks([(1, 2, 3)]) == ()
 
 
-def test_a_prefix_that_blocks_tell_is_learned(tmp_path: Path) -> None:
-    """Mooncake's 512 tokens a block: 300 conversations of two turns behind four blocks of a system prompt."""
+@pytest.fixture(params=["as much as is held at once", "more than is held at once"])
+def mooncake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """512 tokens a block: 300 conversations of two turns behind four blocks of a system prompt."""
+    if request.param == "more than is held at once":
+        monkeypatch.setattr(traces, "MOST_REQUESTS", 100)
+        monkeypatch.setattr(trace_columns, "_TELL", 100)
     rows = []
     for number in range(300):
         own = 10 * number + 100
@@ -445,5 +447,9 @@ def test_a_prefix_that_blocks_tell_is_learned(tmp_path: Path) -> None:
         for at, tokens, blocks in rows
     )
     (tmp_path / "trace.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    learned = fit(read_recorded([str(tmp_path / "trace.jsonl")]))
+    return str(tmp_path / "trace.jsonl")
+
+
+def test_a_prefix_that_blocks_tell_is_learned(mooncake: str) -> None:
+    learned = fit(read_recorded([mooncake]))
     assert (learned.shared_prefix_tokens, learned.turns, learned.first_prompts.min) == (2048, 2, 2600)

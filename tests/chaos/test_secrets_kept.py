@@ -24,7 +24,7 @@ SECRETS = {
 KILLED = """
 import os, signal
 from loadproof.bench.learn import reading
-reading.KEPT_EVERY = reading._TOLD_EVERY = 100
+reading.KEPT_EVERY = reading.TOLD_EVERY = 100
 reading._tell = lambda tell, found, *rest: os.kill(os.getpid(), signal.SIGKILL) if found.read > 200 else None
 """
 ANSWERED = "eyJplanted0cookie0of0the0server0123456789"

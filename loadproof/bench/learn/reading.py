@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from array import array
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,33 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import orjson
 
-from loadproof.bench.learn.captures import Request, request_of
+from loadproof.bench.learn.captures import request_of
 from loadproof.bench.learn.recorded import COLUMNS, Recorded
 from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
-from loadproof.bench.learn.turn_lengths import cut_out_s
+from loadproof.bench.learn.trace_columns import TOLD_EVERY, read_trace
 from loadproof.bench.workload.access_logs import UncountedError, access_log_of_line
-from loadproof.bench.workload.conversations import Conversations
 from loadproof.bench.workload.trace_folders import is_folder_trace
-from loadproof.bench.workload.trace_formats import TraceError, is_capture
+from loadproof.bench.workload.trace_formats import is_capture
 from loadproof.bench.workload.trace_parts import parts_of
-from loadproof.bench.workload.traces import (
-    MOST_PROBLEMS,
-    TooManyError,
-    Trace,
-    TraceRow,
-    each_row,
-    trace_notes,
-    trace_of,
-)
+from loadproof.bench.workload.traces import MOST_PROBLEMS
 from loadproof.errors import CouldNotRunError, InputError
-from loadproof.loads import MOST_REQUESTS
 
 _BEGIN_BYTES: Final = 4096  # of a line: enough to see what it is
-_TOLD_EVERY: Final = 20_000
-_FIRSTS: Final = 20_000  # first turns that tell what most begin with
 KEPT_EVERY: Final = 200_000
 _BESIDE: Final = ("captured", "share", "halved", "read", "estimated", "failed", "models")  # the columns and prefixes
 _STATE: Final = "state.json"
@@ -181,7 +166,7 @@ def read_recorded(
                     "its parts into a folder of their own, and name that"
                 )
             else:
-                _read_trace(file, found, tell)
+                read_trace(file, found, lambda: tell(Progress(found.read, 0, 0)))
         except InputError as error:
             problems.append(str(error))
         if len(problems) >= MOST_PROBLEMS:
@@ -198,7 +183,8 @@ def read_recorded(
         each = ", ".join(f"{name} ({count:,})" for name, count in sorted(found.models.items(), key=lambda one: -one[1]))
         found.notes.append(f"requests of {len(found.models)} models are learned as one: {each}; keep one's lines alone")
     checkpoint.over()
-    return _by_time(found)
+    found.sort()
+    return found
 
 
 def _tell(tell: Callable[[Progress], None], found: Recorded, before: int, total: int, read: int) -> None:
@@ -250,126 +236,9 @@ def _read_captures(
             else:
                 found.add(request)
                 found.captured = found.captured or "captureData" in document
-                if found.read % _TOLD_EVERY == 0:
+                if found.read % TOLD_EVERY == 0:
                     tell(read_bytes)
                 if found.read % KEPT_EVERY == 0:
                     checkpoint.keep(place, number)
         if len(problems) >= MOST_PROBLEMS:
             return
-
-
-def _read_trace(file: File, found: Recorded, tell: Callable[[Progress], None]) -> None:
-    """What is wrong with a trace is said without what it holds: it may be no trace, but somebody's prompts."""
-    if file.path is None:
-        raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
-    try:
-        try:
-            trace = trace_of(file.path)
-        except TooManyError:
-            _read_long(file, file.path, found, tell)
-            return
-    except UncountedError:  # which quotes nothing
-        raise
-    except TraceError as error:
-        places = [place for place in error.places if place != file.name]
-        no_row = "neither a data capture, an invocation log nor a row of a trace"
-        raise InputError(
-            "\n".join(f"{place}: {error.unquoted.get(place, no_row)}" for place in places)
-            or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
-        ) from None
-    _add(trace, found)
-    found.notes += trace_notes(file.path, trace, blocks_used=any(found.turns))  # a turn sends what was before it again
-
-
-def _read_long(file: File, path: Path, found: Recorded, tell: Callable[[Progress], None]) -> None:
-    """One of more requests than are held at once, row by row: blocks tell turns, and the twin does not play it."""
-    if is_folder_trace(path):
-        raise InputError(f"{file.name}: more than {MOST_REQUESTS:,} requests; take fewer of its files")
-    conversations = Conversations()
-
-    def take(row: TraceRow) -> None:
-        _add_row(row, 0.0, conversations, found)
-        if found.read % _TOLD_EVERY == 0:
-            tell(Progress(found.read, 0, 0))
-
-    passed = each_row(path, take)
-    found.dated = passed.began_s is not None
-    found.at_s = array("d", (np.asarray(found.at_s) + (passed.began_s or 0.0)).tobytes())
-    found.notes += trace_notes(path, passed, blocks_used=any(found.turns))
-    _forget_under_way(found)
-
-
-def recorded_of(trace: Trace) -> Recorded:
-    """A trace's rows as columns, by time."""
-    found = Recorded()
-    _add(trace, found)
-    return _by_time(found)
-
-
-def _add(trace: Trace, found: Recorded) -> None:
-    found.dated = trace.began_s is not None
-    conversations = Conversations()
-    turns = [_add_row(row, trace.began_s or 0.0, conversations, found) for row in trace.rows]
-    shared = shared_blocks([row for row, turn in zip(trace.rows, turns, strict=True) if turn == 1])
-    begin = [row for row in trace.rows if shared and row.blocks[: len(shared)] == shared]
-    if begin:
-        found.prefixes[0] = [len(begin), sum(len(shared) * row.block_tokens for row in begin)]
-    found.rows = trace.rows if any(row.blocks or row.session is not None for row in trace.rows) else ()
-    _forget_under_way(found)
-
-
-def _forget_under_way(found: Recorded) -> None:
-    """What was under way when a log begins has its history in what seems its first prompt: no turn is told there."""
-    within_s = cut_out_s(found)
-    if within_s > 0:
-        times_s, turns = np.asarray(found.at_s), np.asarray(found.turns)
-        early = times_s < times_s.min() + within_s
-        found.turns = array("H", np.where(early, 0, turns).astype(np.uint16).tobytes())
-        found.notes.append(
-            f"conversations were under way when this log begins: turns of its first {within_s:.3g} s tell nothing of "
-            f"lengths and of how many turns there are ({int(early.sum()):,} requests)"
-        )
-
-
-def shared_blocks(rows: Sequence[TraceRow]) -> tuple[int, ...]:
-    """The blocks that at least half of them begin with, one after another: a system prompt's, of first turns, of which
-    20,000 tell."""
-    shared: list[int] = []
-    rows = rows[:: -(-len(rows) // _FIRSTS) or 1]
-    alike = [row.blocks for row in rows]
-    while len(rows) > 1 and (following := [blocks for blocks in alike if len(blocks) > len(shared) + 1]):
-        # The last block of a prompt may not be full: it is no prefix of others.
-        block, count = Counter(blocks[len(shared)] for blocks in following).most_common(1)[0]
-        if 2 * count < len(rows):
-            break
-        alike = [blocks for blocks in following if blocks[len(shared)] == block]
-        shared.append(block)
-    return tuple(shared)
-
-
-def _add_row(row: TraceRow, began_s: float, conversations: Conversations, found: Recorded) -> int:
-    """Its turn, 0 where nothing tells."""
-    turn = conversations.turn_of(row)
-    found.ends_told = found.ends_told or row.took_s is not None
-    found.add(
-        Request(
-            row.due_s + began_s,
-            row.input_tokens,
-            row.output_tokens,
-            turn=turn.turn,
-            new_tokens=turn.new_tokens,
-            pause_s=turn.pause_s,
-        )
-    )
-    return turn.turn
-
-
-def _by_time(found: Recorded) -> Recorded:
-    times = np.asarray(found.at_s)
-    order = np.argsort(times, kind="stable")
-    found.began_s = float(times[order[0]])
-    found.at_s = array("d", (times[order] - found.began_s).tobytes())
-    for name in ("input_tokens", "output_tokens", "new_tokens", "turns"):
-        column = getattr(found, name)
-        setattr(found, name, array(column.typecode, np.asarray(column)[order].tobytes()))
-    return found

@@ -82,6 +82,16 @@ class Recorded:
         if len(self) >= MOST_HELD:
             self._halve()
 
+    def sort(self) -> None:
+        """By time, the first at 0."""
+        times = np.asarray(self.at_s)
+        order = np.argsort(times, kind="stable")
+        self.began_s = float(times[order[0]])
+        for name in COLUMNS:
+            column = getattr(self, name)
+            setattr(self, name, array(column.typecode, np.asarray(column)[order].tobytes()))
+        self.at_s = array("d", (times[order] - self.began_s).tobytes())
+
     def _halve(self) -> None:
         """Drop half of what is held, by chance, and of all that follow as many."""
         self.halved += 1

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from loadproof.bench.learn.fitting import Learned, Lengths, fit
-from loadproof.bench.learn.reading import recorded_of
 from loadproof.bench.learn.recorded import Recorded
+from loadproof.bench.learn.trace_columns import recorded_of
 from loadproof.bench.workload.traces import Trace, TraceRow, trace_of
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Profile, TokenDistribution
