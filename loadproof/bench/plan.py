@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import orjson
 
@@ -153,17 +154,25 @@ def read_plan(folder: Path) -> RunPlan:
     missing = "not a run folder ({}); give the folder of an earlier run"
     row = read_document(path, missing, "the plan of a run is written once, restore it or start again")
     try:
-        return RunPlan(
-            run_id=row["run_id"],
-            created_utc=row["created_utc"],
-            zero_unix_ns=row["zero_unix_ns"],
-            spec=BenchmarkSpec.from_json(row["spec"]),
-            conditions=row["conditions"],
-            sessions_utc=tuple(row["sessions_utc"]),
-            levels=tuple(PlannedLevel(**(level | {"load": Load(**level["load"])})) for level in row.get("levels", ())),
-        )
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: damaged ({error!r}); restore it or start a new run") from None
+        plan: RunPlan = _part_of(RunPlan, {name: value for name, value in row.items() if name != "schema_version"})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: damaged ({error}); restore it or start a new run") from None
+    return plan
+
+
+def _part_of(kind: Any, value: Any) -> Any:
+    """What `map_of` made a map of, by its type: a dataclass with its parts, a tuple of such, or the value itself.
+
+    Raises TypeError, AttributeError or KeyError for a key that is missing, or of another dataclass.
+    """
+    if get_origin(kind) is tuple:
+        return tuple(_part_of(get_args(kind)[0], one) for one in value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        types = get_type_hints(kind)
+        return kind(**{name: _part_of(types[name], one) for name, one in value.items()})
+    if isinstance(kind, UnionType):
+        return None if value is None else _part_of(get_args(kind)[0], value)
+    return value
 
 
 def model_of(plan: RunPlan) -> str | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from loadproof.bench.objectives import Objective
 from loadproof.loads import FEWEST_A_SLOT, Load
-from loadproof.sessions import Mixture, SessionClass, Step, chain
-from loadproof.token_counts import TOKEN_SIDES, TokenCounts
+from loadproof.sessions import Mixture, SessionClass, chain
+from loadproof.token_counts import TokenCounts
 from loadproof.wire.payloads import Protocol
 
 Kind = Literal["sagemaker", "openai", "bedrock"]
@@ -349,38 +349,3 @@ class BenchmarkSpec:
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, row: dict[str, Any]) -> BenchmarkSpec:
-        """The inverse of `to_json`. Raises KeyError or TypeError on a row that `to_json` did not write."""
-        predicted, profile, workload = row["predicted"], row["profile"], row["workload"]
-        search, images = row.get("search"), workload.get("images")
-        lengths = {name: _token_counts(workload[name]) for name in TOKEN_SIDES if workload.get(name) is not None}
-        points = tuple(PredictedPoint(**point) for point in predicted["levels"]) if predicted else ()
-        classes = tuple(_session_class(one) for one in workload.get("classes", ()))
-        made = lengths | {"images": ImageSpec(**images) if images else None, "classes": classes}
-        parts = {
-            "target": Target(**row["target"]),
-            "workload": WorkloadSpec(**(workload | made)),
-            "concurrency": tuple(row["concurrency"]),
-            "objectives": tuple(Objective(**objective) for objective in row["objectives"]),
-            "profile": ProfileRef(**profile) if profile else None,
-            "predicted": Prediction(predicted["grade"], points) if predicted else None,
-            "loads": tuple(Load(**load) for load in row.get("loads", ())),
-            "search": Search(**(search | {"load": Load(**search["load"])})) if search else None,
-        }
-        return cls(**(row | parts))
-
-
-def _session_class(row: dict[str, Any]) -> SessionClass:
-    sides = ("input_tokens", "output_tokens")
-    steps = [
-        one | {side: _token_counts(one[side]) for side in sides} | {"after": tuple(one["after"])}
-        for one in row["steps"]
-    ]
-    bounds = tuple((name, bound) for name, bound in row["bounds"])
-    return SessionClass(**(row | {"steps": tuple(Step(**one) for one in steps), "bounds": bounds}))
-
-
-def _token_counts(row: dict[str, Any]) -> TokenCounts:
-    return TokenCounts(**(row | {"values": tuple(row.get("values", ()))}))

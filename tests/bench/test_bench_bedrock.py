@@ -20,6 +20,7 @@ from aiohttp import web
 from loadproof.bench.connect import open_invoker, parse_target
 from loadproof.bench.evidence.document import mismatches
 from loadproof.bench.from_profile import ProfileChoice, spec_of_profile
+from loadproof.bench.plan import new_plan, read_plan, write_plan
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
 from loadproof.cli import main
 from loadproof.errors import CouldNotRunError, InputError
@@ -186,11 +187,12 @@ def test_a_model_without_a_name_is_bad_input(monkeypatch: pytest.MonkeyPatch) ->
         open_invoker(parse_target("bedrock://", "converse", streaming=True), 10.0)
 
 
-def test_a_plan_brings_its_target_back() -> None:
+def test_a_plan_brings_its_target_back(tmp_path: Path) -> None:
     """The tier is part of what a resumed run goes on with."""
     target = Target("bedrock", "m", "converse", service_tier="flex")
     spec = BenchmarkSpec(target, WorkloadSpec(fixed_tokens(4), fixed_tokens(2)), (1,), 1)
-    assert BenchmarkSpec.from_json(json.loads(json.dumps(spec.to_json()))).target == target
+    write_plan(tmp_path, new_plan(spec, "run", 0, {}))
+    assert read_plan(tmp_path).spec.target == target
 
 
 # Runs

@@ -142,6 +142,7 @@ def test_a_plan_comes_back_as_it_was(tmp_path: Path) -> None:
         (b"[]", "expected schema_version 1"),
         (b'{"schema_version": 1}', "damaged"),
         (b'{"schema_version": 1, "run_id": 1, "created_utc": 2, "zero_unix_ns": 3, "spec": []}', "damaged"),
+        (b'{"schema_version": 1, "run_of": 1}', "damaged .*run_of"),
     ],
 )
 def test_a_folder_without_a_good_plan_is_bad_input(tmp_path: Path, content: bytes | None, complaint: str) -> None:
