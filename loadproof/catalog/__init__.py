@@ -3,7 +3,15 @@
 from loadproof.catalog.addresses import price_addresses
 from loadproof.catalog.architecture import Architecture, KvCache
 from loadproof.catalog.formats import FormatRow, format_on
-from loadproof.catalog.models import architecture, architectures, is_gated, model_ids, near_models, published_elsewhere
+from loadproof.catalog.models import (
+    architecture,
+    architectures,
+    is_gated,
+    is_packed,
+    model_ids,
+    near_models,
+    published_elsewhere,
+)
 from loadproof.catalog.readers import (
     Accelerator,
     ContainerImage,
@@ -44,6 +52,7 @@ __all__ = [
     "instance_regions",
     "instances",
     "is_gated",
+    "is_packed",
     "layer_arn",
     "misspelt_region",
     "model_ids",

@@ -73,6 +73,11 @@ def published_elsewhere(model_id: str) -> str | None:
     return None if listed == whole else listed
 
 
+def is_packed(model_id: str) -> bool:
+    """Whether its name calls a checkpoint quantized, as packers do."""
+    return bool(_packed_ending(model_id))
+
+
 def _published_as(model_id: str) -> str:
     """The listed id of the same name, where packers publish under their own; a name without a publisher is nobody's."""
     if "/" not in model_id or any(candidate in model_ids() for candidate in _same_shape(model_id)):

@@ -84,7 +84,7 @@ def _known() -> Iterator[tuple[str, Path]]:
 def place_of(given: Path) -> Path:
     """The folder of an environment or the file of a profile, where it is the name of one; a path as it was given.
 
-    Raises InputError for a single word that is the name of none, or of several.
+    Raises InputError for a single word, or one behind an environment's name, that is the name of none, or of several.
     """
     if os.path.exists(given) or given.suffix:  # noqa: PTH110  never raises
         return given
@@ -94,7 +94,7 @@ def place_of(given: Path) -> Path:
         folder = default_folder() / given
         return folder if folder.is_dir() else named(given) or given
     except InputError:
-        if len(given.parts) == 1:
+        if len(given.parts) == 1 or given.parts[0] in environments():
             raise
         return given
 

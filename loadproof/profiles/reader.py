@@ -285,9 +285,9 @@ class _Builder:
             return
         if not isinstance(value, str):
             reads_as = value.reads_as if isinstance(value, Surprise) else type_word(value)
-            self.problems.add(
-                mark, "LP008", top.path, f"key `{shown_key(text)}` reads as {reads_as}", "quote it, or use a word"
-            )
+            a_list = "; a list stands in brackets: [1, 2, 4]" if isinstance(value, int | float) else ""
+            found, mend = f"key `{shown_key(text)}` reads as {reads_as}", f"quote it, or use a word{a_list}"
+            self.problems.add(mark, "LP008", top.path, found, mend)
             self._refused_key(mark, text)
             return
         first = top.keys_seen.setdefault(text, mark)

@@ -8,18 +8,35 @@ from typing import Final
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import joined
 from loadproof.review.shapes import CostFigureDocument, Document, FindingDocument, ProfileDocument
-from loadproof.review.wording import OUTLOOK_MARKS, counted, few, name, short_of_copies, usd, usd_more
+from loadproof.review.wording import (
+    OUTLOOK_MARKS,
+    counted,
+    few,
+    headline,
+    name,
+    short_of_copies,
+    shortened,
+    usd,
+    usd_more,
+)
 
 
 def brief_of(document: Document) -> Brief:
     """Of all profiles that the change touches. Names and messages are in it as they are: whoever shows it escapes."""
     touched = [profile for profile in document["profiles"] if profile["state"] != "unchanged"]
+    deployable = [profile for profile in touched if profile["state"] != "refused"]
+    refused = (
+        f"; {counted(len(touched) - len(deployable), 'profile')} refused" if len(deployable) < len(touched) else ""
+    )
+    promise = f"{_promise(deployable)}{refused}"
+    cost = f"{_cost(deployable) if deployable or not refused else 'not known'}{refused}"
     sure = _sure(touched) if document["profiles"] else "nothing that a profile is made of differs"
     if document["not_run"]:
-        return Brief(_promise(touched), _cost(touched), _not_run(document["not_run"], sure), _READ_IT)
-    return Brief(_promise(touched), _cost(touched), sure, _next(touched))
+        return Brief(promise, cost, _not_run(document["not_run"], sure), _READ_IT)
+    return Brief(promise, cost, sure, _next(touched))
 
 
+_LONGEST_WHY: Final = 300  # characters of why a profile is refused
 _READ_IT: Final = (
     "read the changed code; what it deploys shows in a review that runs it (`loadproof review --trust head`)"
 )
@@ -87,11 +104,17 @@ def _next(touched: Sequence[ProfileDocument]) -> str:
         worst = [(finding, one) for finding, one in found if finding["severity"] == severity]
         if worst:
             finding, one = min(worst, key=lambda row: (row[0]["code"], name(row[1])))
-            return f"{name(one)}: {_mend(finding)}"
+            return f"{name(one)}: {_why(finding) if one['state'] == 'refused' else ''}{_mend(finding)}"
     unproven = [name(one) for one in touched if one["evidence"]["state"] != "current"]
     if unproven:
         return f"deploy it to a stage before production, then prove it: `loadproof bench {in_a_command(unproven[0])}`"
     return "nothing is in the way of merging it"
+
+
+def _why(finding: FindingDocument) -> str:
+    """The message, where the verdict's sentence has its first clause alone."""
+    message = finding["message"].replace("`", "")
+    return "" if headline(message) == message else f"{shortened(message, _LONGEST_WHY)}; "
 
 
 def _mend(finding: FindingDocument) -> str:

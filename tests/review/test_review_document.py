@@ -13,9 +13,10 @@ import pytest
 from review_samples import chat, comment_only, empty, hostile, only_good, ordinary, refused, side, summaries
 
 from loadproof.review import shapes
+from loadproof.review.brief import brief_of
 from loadproof.review.document import document, place_of, plain
 from loadproof.review.formats import FORMATS, Format, as_json, formatted
-from loadproof.review.model import CostChange, CostFigure, Pair, Review
+from loadproof.review.model import CostChange, CostFigure, Finding, Pair, Review
 
 
 def test_the_worst_profile_comes_first_then_by_name() -> None:
@@ -132,6 +133,22 @@ def test_every_key_of_the_document_is_on_its_page() -> None:
     for shape in vars(shapes).values():
         for key in getattr(shape, "__required_keys__", ()):
             assert re.search(rf"`(?:profiles\[\]\.)?{key}(?:\[\])?`", page), key
+
+
+def test_a_refused_profile_has_no_cost_and_no_objectives_in_the_brief() -> None:
+    """Figures of what cannot be deployed are none; what comes next says why."""
+    brief = brief_of(document(Review("a", "b", (replace(refused(), costs=summaries().costs),), 0)))
+    assert (brief.cost, brief.promise) == (
+        "not known; 1 profile refused",
+        "no objective is predicted for what this changes; 1 profile refused",
+    )
+
+
+def test_a_refusal_is_told_in_what_comes_next() -> None:
+    why = "the head cannot be synthesized: auto has no number"
+    finding = Finding("LR064", "break", "", why, "mend it, then review again")
+    one = replace(refused(), findings=(finding,))
+    assert f"{why}; mend it, then review again" in brief_of(document(Review("a", "b", (one,), 0))).next
 
 
 @pytest.mark.parametrize("form", ["markdown", "html", "text"])

@@ -88,7 +88,7 @@ def decide(
         if found[outcome]:
             return Verdict(outcome, at_concurrency, reasons=tuple(found[outcome]))
     if not objectives:
-        reasons = ["no objectives were given, so nothing was judged; no more requests failed than may"]
+        reasons = ["no objectives were given, so nothing was judged; failed requests are within their bound"]
         return Verdict("NOT JUDGED", at_concurrency, reasons=(*reasons, *found["INCONCLUSIVE"]))
     return Verdict("PASS", at_concurrency, reasons=(_why_passed(judgements, place, judged),))
 

@@ -121,6 +121,7 @@ def comparison_page(runs: Sequence[Shown], comparisons: Sequence[Comparison | No
             figures={place: draw(figure) for place, figure in _figures(runs).items()},
             tables=tables(runs),
             facts=facts(runs),
+            sourced=sourced,
             comparisons=changes,
             brief=brief_in_html(brief_of_runs([run.candidate for run in runs], changes)),
             wording=wording,
@@ -153,7 +154,7 @@ def facts(runs: Sequence[Shown]) -> list[tuple[str, tuple[str, ...], bool]]:
     rows: dict[str, list[str]] = {}
     for run in runs:
         for name, value in _facts(run).items():
-            rows.setdefault(name, []).append(_fact(name, value))
+            rows.setdefault(name, []).append(_fact(value))
     return [
         (name, tuple(values), len(set(values)) > 1 and name not in _ALWAYS_DIFFERENT) for name, values in rows.items()
     ]
@@ -182,10 +183,8 @@ def _facts(run: Shown) -> dict[str, object]:
     }
 
 
-def _fact(name: str, value: object) -> str:
-    if value in (None, ""):
-        return wording.NO_DATA
-    return sourced(str(value)) if name == "price" else wording.visible(value, 400)
+def _fact(value: object) -> str:
+    return wording.NO_DATA if value in (None, "") else wording.visible(value, 400)
 
 
 def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:

@@ -118,7 +118,9 @@ def packages() -> Look:
 
 
 def _installs(*extras: str) -> str:
-    return f"pip install 'loadproof[{','.join(extras)}]'"
+    """From the wheel that `init` brought along, where there is one."""
+    found = "--find-links wheels " if any(Path("wheels").glob("loadproof-*.whl")) else ""
+    return f"pip install {found}'loadproof[{','.join(extras)}]'"
 
 
 def credentials() -> Look:

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from loadproof import catalog
 from loadproof.cli.init.first_profile import Answers, begun, chosen_for, reasons
 from loadproof.cli.init.interview import Given, asked, wrong
 from loadproof.cli.options import grouped
@@ -151,19 +150,13 @@ def _commands(folder: Path, environment: str, profile: Path) -> Iterator[str]:
     yield f"npx cdk synth --quiet -c env={environment}"
     yield f"loadproof plan {profile}"
     held = any((one / ".git").exists() for one in (folder.resolve(), *folder.resolve().parents))
-    begin = "" if held else "git init --quiet && "
+    begin = "" if held else "git init --quiet --initial-branch main && "
     yield f'{begin}git add . && git commit --quiet -m "As loadproof init wrote it"'
     yield "loadproof review HEAD"
 
 
 def _notes(place: Place, files: Mapping[str, bytes], kept: list[str], answers: Answers, profile: Path) -> Iterator[str]:
     """What is left to look at."""
-    if (listed := catalog.published_elsewhere(answers.wanted.model)) is not None:
-        publisher = answers.wanted.model.partition("/")[0]
-        yield (
-            f"`{answers.wanted.model}` is not listed: it is taken for {listed}, published again by {publisher}; where "
-            f"that is a slip, mend model.id in {profile}"
-        )
     if kept:
         yield f"left as they are: {', '.join(kept)}"
     wheel = next((name for name in files if name.startswith(f"{WHEELS}/")), None)
@@ -208,7 +201,9 @@ def _by_option(problems: Iterable[Problem], known: set[str]) -> Iterator[tuple[s
         if option not in passed_over:
             own = option == f"--{problem.path}"
             place = "" if own else f"{problem.path}: "
-            yield option, f"{option or 'the first profile'}: {place}{problem.message}; {problem.mend} ({problem.code})"
+            elsewhere = option == "--region" and not own  # what its fields take has no option here
+            mend = "take another region, or write the profile by hand" if elsewhere else problem.mend
+            yield option, f"{option or 'the first profile'}: {place}{problem.message}; {mend} ({problem.code})"
             if own:  # the option's own form: whatever else it leads to follows from that
                 passed_over.add(option)
 

@@ -79,6 +79,26 @@ def unknown_model(placed: Placed) -> Iterator[Found]:
 
 
 @component_rule(
+    "LP380",
+    "Model of another publisher",
+    severity="warning",
+    reason="A publisher that the catalog does not list has published a listed model again, or its name is a slip that "
+    "comes out when weights are fetched.",
+    mend="Correct `model.id`; where it is meant, write whose shape it has: `model.base`.",
+)
+def model_of_another_publisher(placed: Placed) -> Iterator[Found]:
+    """Packers publish under their own names: a checkpoint that is called quantized is none."""
+    model = placed.component.model
+    listed = catalog.published_elsewhere(model.id)
+    if listed is None or model.architecture or catalog.is_packed(model.id):
+        return
+    publisher, _, name = model.id.rpartition("/")
+    found = f"`{model.id}` is not listed and taken for {listed}, published again by {publisher}"
+    theirs = f"{listed.partition('/')[0]}/{name}"
+    yield Found(placed.at("model", "id"), found, f"write {theirs}, or, where it is meant, `base: {listed}` beside it")
+
+
+@component_rule(
     "LP303",
     "Unknown container version",
     reason="Only images in the catalog have a known registry, CUDA version and protocol.",

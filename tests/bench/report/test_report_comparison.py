@@ -12,6 +12,7 @@ from bench_summaries import whole
 from sample_run import write_sample
 
 from loadproof.bench.report.comparison import comparison_page, facts, read_runs, tables
+from loadproof.catalog.addresses import price_addresses
 from loadproof.cli.main import run as loadproof
 from loadproof.errors import InputError
 from loadproof.pages.looks import RUNS
@@ -197,3 +198,18 @@ def test_two_models_are_not_interchangeable(tmp_path: Path, capsys: pytest.Captu
     said = " ".join(capsys.readouterr().out.split())
     assert "different models (org/one and org/two), which are not interchangeable" in said
     assert "differs: model: org/one | org/two" in said
+
+
+def test_a_catalogs_price_is_a_link_on_the_page_and_text_in_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = min(price_addresses())
+    folders = [
+        written(tmp_path / name, [level(4, 100, 60)], conditions=REAL | {"price": f"seen {name}; {address}"})
+        for name in ("a", "b")
+    ]
+    page = tmp_path / "page.html"
+    assert loadproof(["compare", *map(str, folders), "--output", str(page)]) == 0
+    assert f'<a href="{address}" rel="noreferrer">' in page.read_text()
+    said = capsys.readouterr().out
+    assert "href" not in said and address in "".join(said.split())
