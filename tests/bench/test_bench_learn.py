@@ -17,6 +17,7 @@ import pytest
 from bench_recorded import DAY_SHAPE, SECRET, capture, many, recorded
 from moto_server import moto_server
 
+from loadproof.bench.learn import reading
 from loadproof.bench.learn.captures import request_of
 from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, goes_on, pairs_of, turns_of
 from loadproof.bench.learn.reading import Checkpoint, read_recorded
@@ -541,11 +542,48 @@ def test_a_reading_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     assert not state.exists()
 
 
+def test_a_bad_line_is_told_again_and_read_once_it_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state goes no farther than the line before it."""
+    monkeypatch.setattr(reading, "KEPT_EVERY", 20)
+    lines = [capture(at % 50, CHAT, STREAM) for at in range(100)]
+    log, state = tmp_path / "a.jsonl", tmp_path / "state"
+    log.write_text("".join([*lines[:50], lines[50][:40] + "\n", *lines[51:]]))
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"^[^\n]*a\.jsonl:51: not JSON"):
+            read_recorded([str(log)], state=state)
+        assert json.loads((state / "state.json").read_text())["line"] == 40
+    log.write_text("".join(lines))
+    assert read_recorded([str(log)], state=state).at_s == read_recorded([str(log)]).at_s
+
+
+def test_a_file_that_was_read_whole_may_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "KEPT_EVERY", 20)
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text("".join(capture(at, CHAT, STREAM) for at in range(30)))
+    with (tmp_path / "b.jsonl").open("a") as file:
+        file.write("{\n")
+    state = tmp_path.parent / f"{tmp_path.name}-state"
+    with pytest.raises(InputError, match=r"b\.jsonl:31: not JSON"):
+        read_recorded([str(tmp_path)], state=state)
+    (tmp_path / "a.jsonl").write_text(capture(0, CHAT, STREAM))
+    with pytest.raises(InputError, match=r"a\.jsonl has changed since it was read; delete the folder and read again"):
+        read_recorded([str(tmp_path)], state=state)
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\uDE00"])
+def test_half_a_character_in_a_payload_stops_nothing(tmp_path: Path, half: str) -> None:
+    """A client that cuts an emoji in two; Python's own json reads and writes it."""
+    messages = [{"role": role, "content": f"be brief{half}"} for role in ("system", "user")]
+    prompt = json.dumps({"messages": messages}).replace("\\\\u", "\\u")
+    (tmp_path / "a.jsonl").write_text(capture(0, CHAT, STREAM) + capture(1, prompt, STREAM))
+    assert len(read_recorded([str(tmp_path / "a.jsonl")])) == 2
+
+
 def test_a_state_of_another_reading_is_refused(tmp_path: Path) -> None:
     """Other files: which, is said."""
     (tmp_path / "in").mkdir()
     many(tmp_path / "in", 1, 60)
-    checkpoint = Checkpoint(tmp_path / "state", ["elsewhere.jsonl"], b"k")
+    checkpoint = Checkpoint(tmp_path / "state", {"elsewhere.jsonl": 1}, b"k")
     checkpoint.keep(0, 1)
     with pytest.raises(InputError, match="of another reading, of 1 other files; delete it, or name one"):
         read_recorded([str(tmp_path / "in")], state=tmp_path / "state")
@@ -565,7 +603,7 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path, name: str) -> No
 
 def test_what_comes_into_the_folder_meanwhile_is_left_there(tmp_path: Path) -> None:
     """The reading ends all the same."""
-    checkpoint = Checkpoint(tmp_path / "state", ["a.jsonl"], b"k")
+    checkpoint = Checkpoint(tmp_path / "state", {"a.jsonl": 1}, b"k")
     checkpoint.keep(0, 1)
     (tmp_path / "state" / "my.data.csv").write_text("mine")
     checkpoint.keep(0, 2)
@@ -573,19 +611,19 @@ def test_what_comes_into_the_folder_meanwhile_is_left_there(tmp_path: Path) -> N
     assert [one.name for one in (tmp_path / "state").iterdir()] == ["my.data.csv"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"names": ["a.jsonl"]}', '{"names": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"sizes": {"a.jsonl": 1}}', '{"sizes": 1}'])
 def test_a_damaged_state_is_said(tmp_path: Path, text: str) -> None:
     """No traceback, and what to do."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "state.json").write_text(text)
     with pytest.raises(InputError, match="state: damaged, nothing can go on from it; delete it"):
-        Checkpoint.of(tmp_path / "state", ["a.jsonl"])
+        Checkpoint.of(tmp_path / "state", {"a.jsonl": 1})
 
 
 def test_nothing_that_was_said_is_kept_to_go_on_from(tmp_path: Path) -> None:
     """A state holds numbers, names of files and the key, which only its owner may read."""
     (tmp_path / "a.jsonl").write_text("".join(capture(at, CHAT, STREAM) for at in range(4)))
-    checkpoint = Checkpoint(tmp_path / "state", ["a.jsonl"], b"k")
+    checkpoint = Checkpoint(tmp_path / "state", {"a.jsonl": 1}, b"k")
     for line in (tmp_path / "a.jsonl").read_text().splitlines():
         found = request_of(json.loads(line), b"k")
         assert found is not None

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from workflow_steps import ROOT
+from workflow_steps import ROOT, TEMPLATES, Runner
 
 SCRIPT = ROOT / "scripts" / "ci" / "propose_workload.sh"
 PROFILE = "deploy_profiles/prod/llama.yaml"
@@ -105,3 +105,26 @@ def test_a_profile_that_ends_in_yml_is_proposed_too(checkout: Path) -> None:
     done = proposed(checkout, moved(checkout, other, 200))
     assert done.returncode == 0, done.stderr
     assert "    loadproof bench prod/llama\n" in (checkout.parent / "body.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("learned", "code"),
+    [("as proven; exit 0", 0), ("MOVED; exit 1", 1), ("S3 refuses; exit 3", 3)],
+    ids=["as proven", "moved", "not read"],
+)
+def test_traffic_that_moved_and_has_no_workload_to_propose_fails_the_night(
+    tmp_path: Path, learned: str, code: int
+) -> None:
+    """Of a profile whose check refuses what was learned: no diff, whatever `learn` says."""
+    profile = tmp_path / "chat.yaml"
+    profile.write_text("endpoint:\n  data_capture: {s3_uri: s3://captures/}\n")
+    tools = tmp_path / ".venv" / "bin"
+    tools.mkdir(parents=True)
+    (tools / "python").write_text(f"#!/bin/sh\necho {profile}\n")
+    (tools / "loadproof").write_text(f"#!/bin/sh\necho {learned}\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    runner = Runner(tmp_path, tmp_path / "scratch", {"matrix.environment": "prod"})
+    assert runner.run(TEMPLATES / "traffic.yml", "look", only="Look") == code
+    assert ("::error title=Traffic of prod-chat moved::" in runner.ended[0].stdout) == (code == 1)
+    assert runner.summary.strip() == learned.partition(";")[0]

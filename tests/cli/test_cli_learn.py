@@ -315,3 +315,16 @@ def test_the_endpoints_own_capture_is_where_it_is_looked_for(
     assert "has no endpoint.data_capture; give SOURCES" in capsys.readouterr().err
     assert run(["learn"]) == ExitCode.BAD_INPUT
     assert "give SOURCES: files, folders or s3:// prefixes" in capsys.readouterr().err
+
+
+def test_a_day_without_a_request_is_no_other_traffic(
+    proven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was named oneself has to be there; what an endpoint captured on a day may be nothing."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr("loadproof.cli.learn.command._captured", lambda *_: str(tmp_path / "empty"))
+    assert run(["learn", "--against", str(proven), "--out", "w.diff", "--format", "json"]) == ExitCode.OK
+    said = json.loads(capsys.readouterr().out)
+    assert (said["requests"], said["moved"], Path("w.diff").read_text()) == (0, None, "")
+    assert "nothing to hold against what was proven" in said["notes"][0]
+    assert run(["learn", "--against", str(proven), str(tmp_path / "empty")]) == ExitCode.BAD_INPUT

@@ -10,10 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -37,6 +40,8 @@ _CARRIERS: Final = (  # of texts, in answers and messages
 _MEDIA: Final = frozenset(
     ("image_url", "image", "video_url", "video", "audio_url", "input_audio", "audio", "document", "source")
 )
+_HALF: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)  # of a character, as JSON writes it
+_FIRST_YEAR: Final = 2000  # of a century of dates
 _TEXTS: Final = ("inputs", "prompt", "messages", "system")
 
 
@@ -162,7 +167,7 @@ class _Beside:
             a_character = min(a_character, 1 / CHARACTERS_A_TOKEN)
             of_pictures = (tokens - whole * a_character) * sum(map(_pictures, since)) / pictures
         new = sum(map(_characters, since)) * a_character + of_pictures if answers else tokens
-        hashed = hashlib.blake2b(orjson.dumps(begins), key=key, digest_size=7).digest() if begins else b""
+        hashed = hashlib.blake2b(_text(begins).encode(), key=key, digest_size=7).digest() if begins else b""
         return cls(
             turn=len(answers) + 1,
             new_tokens=max(1, round(new)),
@@ -191,6 +196,7 @@ def _counted(events: list[Document]) -> tuple[int | None, int | None]:
             given, made = _count(usage, prompt, apart, given), _count(usage, answer, (), made)
         prefill = details.get("prefill")
         given = len(prefill) if isinstance(prefill, list) and prefill else given
+        given = _count(details, "input_length", (), given)
         made = _count(details, "generated_tokens", (), made)
     return given, made
 
@@ -217,8 +223,8 @@ def _payload(side: Document, name: str) -> str:
 def _events(text: str) -> Iterator[object]:
     """A whole answer, a list of them, or the events of a stream (SSE, or an object a line)."""
     try:
-        whole = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        whole = read_json(text)
+    except ValueError:
         for line in text.split("\n"):  # other ends of a line that Unicode knows may stand in a text
             data = line.removeprefix("data:").strip()
             if data.startswith("{"):
@@ -229,9 +235,33 @@ def _events(text: str) -> Iterator[object]:
 
 def _json(text: str) -> object:
     try:
+        found: object = read_json(text)
+    except ValueError:
+        raise ValueError("a payload is not JSON (cut off, or of another kind)") from None
+    return found
+
+
+def read_json(text: str | bytes) -> Any:
+    r"""As orjson has it; half of a character (`\ud83d`, where a client cut one in two) as the standard library does.
+
+    Raises ValueError.
+    """
+    try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise ValueError("a payload is not JSON (cut off, or of another kind)") from None
+        whole = text.decode() if isinstance(text, bytes) else text
+        if not _HALF.search(whole):
+            raise
+        with suppress(RecursionError):
+            return json.loads(whole)
+        raise
+
+
+def _text(value: object) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # half of a character
+        return json.dumps(value)
 
 
 def _characters(value: object) -> int:
@@ -251,7 +281,7 @@ def _called(value: Document) -> int:
     if "arguments" not in value and "input" not in value:
         return 0
     given = value.get("arguments") or value.get("input") or ""
-    text = given if isinstance(given, str) else orjson.dumps(given).decode()
+    text = given if isinstance(given, str) else _text(given)
     return _characters(value.get("name")) + len(text)
 
 
@@ -264,6 +294,8 @@ def _seconds(found: object, name: str) -> float:
         read = datetime.fromisoformat(str(found))
     except ValueError:
         raise ValueError(f"{name}: expected a date such as 2026-01-05T08:00:00Z") from None
+    if not _FIRST_YEAR <= read.year < _FIRST_YEAR + 100:
+        raise ValueError(f"{name}: found a date of the year {read.year}; expected one of this century")
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 

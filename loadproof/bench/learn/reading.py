@@ -12,11 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import orjson
-
-from loadproof.bench.learn.captures import request_of
+from loadproof.bench.learn.captures import read_json, request_of
 from loadproof.bench.learn.recorded import COLUMNS, Recorded
-from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
+from loadproof.bench.learn.sources import CAPTURES, File, NothingRecordedError, files_of, lines_of
 from loadproof.bench.learn.trace_columns import TOLD_EVERY, read_trace
 from loadproof.bench.workload.access_logs import UncountedError, access_log_of_line
 from loadproof.bench.workload.trace_folders import is_folder_trace
@@ -55,16 +53,17 @@ class Checkpoint:
     """
 
     folder: Path | None
-    names: list[str]
+    sizes: dict[str, int]
+    """of each file, in bytes, by its name"""
     key: bytes
     found: Recorded = field(default_factory=Recorded)
     file: int = 0
     line: int = 0
 
     @classmethod
-    def of(cls, folder: Path | None, names: list[str]) -> Checkpoint:
+    def of(cls, folder: Path | None, sizes: dict[str, int]) -> Checkpoint:
         """Raises InputError for a folder of another reading, or of other things."""
-        fresh = cls(folder, names, secrets.token_bytes(32))
+        fresh = cls(folder, sizes, secrets.token_bytes(32))
         if folder is None:
             return fresh
         other = next((one.name for one in folder.glob("*") if not _OWN.fullmatch(one.name)), None)
@@ -79,18 +78,21 @@ class Checkpoint:
 
     @classmethod
     def _read(cls, fresh: Checkpoint, folder: Path) -> Checkpoint:
-        said, names = json.loads((folder / _STATE).read_text(encoding="utf-8")), fresh.names
-        if said["names"] != names:
+        said, sizes = json.loads((folder / _STATE).read_text(encoding="utf-8")), fresh.sizes
+        if [*said["sizes"]] != [*sizes]:
             raise InputError(
-                f"{folder}: of another reading, of {len(said['names'])} other files; delete it, or name one"
+                f"{folder}: of another reading, of {len(said['sizes'])} other files; delete it, or name one"
             )
+        read = [*sizes][: said["file"]]
+        if changed := next((name for name in read if said["sizes"][name] != sizes[name]), None):
+            raise InputError(f"{folder}: {changed} has changed since it was read; delete the folder and read again")
         found = fresh.found
         found.prefixes = {int(prefix): seen for prefix, seen in said["prefixes"].items()}
         for name in _BESIDE:
             setattr(found, name, said[name])
         for name in COLUMNS:
             getattr(found, name).frombytes((folder / f"{name}.{said['file']}.{said['line']}").read_bytes())
-        return cls(folder, names, bytes.fromhex(said["key"]), found, said["file"], said["line"])
+        return cls(folder, sizes, bytes.fromhex(said["key"]), found, said["file"], said["line"])
 
     def keep(self, file: int, line: int) -> None:
         """Write all down, whole or not at all: the old state stands until the new one is there.
@@ -112,7 +114,7 @@ class Checkpoint:
         folder.chmod(0o700)
         for name in COLUMNS:
             (folder / f"{name}.{file}.{line}").write_bytes(getattr(self.found, name).tobytes())
-        said = {"names": self.names, "key": self.key.hex(), "file": file, "line": line, "prefixes": self.found.prefixes}
+        said = {"sizes": self.sizes, "key": self.key.hex(), "file": file, "line": line, "prefixes": self.found.prefixes}
         said |= {name: getattr(self.found, name) for name in _BESIDE}
         fresh = folder / f"{_STATE}.new"
         fresh.write_text(json.dumps(said), encoding="utf-8")
@@ -141,14 +143,15 @@ def read_recorded(
 
     `tell` hears every 20,000 requests how far it is. `state` is a folder that keeps what was read, so that a reading
     that was killed goes on where it was; it is gone when all is read. Raises InputError with every bad line (up to 20),
-    none of which is quoted, CouldNotRunError for what S3 refuses.
+    none of which is quoted, NothingRecordedError for fewer than two answered requests, CouldNotRunError for what S3
+    refuses.
     """
     problems, bodies = list[str](), 0
     if len(sources) == 1 and _is_trace(Path(sources[0])):
         files = [File(sources[0], Path(sources[0]))]
     else:
         files = [file for source in sources for file in files_of(source)]
-    checkpoint = Checkpoint.of(state, [file.name for file in files])
+    checkpoint = Checkpoint.of(state, {file.name: file.size for file in files})
     found, total = checkpoint.found, sum(file.size for file in files)
     for place, file in enumerate(files[checkpoint.file :], start=checkpoint.file):
         try:
@@ -174,7 +177,7 @@ def read_recorded(
     if problems:
         raise InputError("\n".join(problems))
     if len(found) < 2:
-        raise InputError(f"{', '.join(sources)}: {len(found)} answered requests; learning takes 2 at least")
+        raise NothingRecordedError(f"{', '.join(sources)}: {len(found)} answered requests; learning takes 2 at least")
     if found.halved:
         found.notes.append(f"{len(found):,} of {found.read:,} requests are held, drawn by chance, and stand for all")
     if bodies:
@@ -202,8 +205,8 @@ def _holds_captures(file: File) -> bool | None:
     if not file.name.endswith(CAPTURES) or file.name.endswith(".csv.gz"):
         return False
     for number, line in lines_of(file):
-        with suppress(orjson.JSONDecodeError):
-            return is_capture(orjson.loads(line))
+        with suppress(ValueError):
+            return is_capture(read_json(line))
         _refuse_access_log(file, number, line)
     return None
 
@@ -222,11 +225,11 @@ def _read_captures(
         if place == checkpoint.file and number <= checkpoint.line:  # read before it was killed
             continue
         try:
-            document = orjson.loads(line)
+            document = read_json(line)
             if not is_capture(document):
                 raise ValueError("neither a data capture nor an invocation log")
             request = request_of(document, checkpoint.key)
-        except orjson.JSONDecodeError:
+        except (json.JSONDecodeError, UnicodeDecodeError):
             problems.append(f"{file.name}:{number}: not JSON (cut off, or of another kind); one object a line")
         except ValueError as error:
             problems.append(f"{file.name}:{number}: {error}")
@@ -238,7 +241,7 @@ def _read_captures(
                 found.captured = found.captured or "captureData" in document
                 if found.read % TOLD_EVERY == 0:
                     tell(read_bytes)
-                if found.read % KEPT_EVERY == 0:
+                if found.read % KEPT_EVERY == 0 and not problems:  # a bad line is read again, mended or not
                     checkpoint.keep(place, number)
         if len(problems) >= MOST_PROBLEMS:
             return

@@ -19,6 +19,10 @@ from loadproof.invocation.aws_errors import BotoCoreError
 CAPTURES: Final = (".jsonl", ".json", ".ndjson", ".gz")
 
 
+class NothingRecordedError(InputError):
+    """No file, or next to no request in them."""
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """One file, as messages name it; `path` where it lies here, else `store` has it as `key`."""
@@ -38,7 +42,7 @@ class File:
 
 
 def files_of(source: str) -> Iterator[File]:
-    """Raises InputError for a folder or prefix without a capture, CouldNotRunError for what S3 refuses."""
+    """Raises NothingRecordedError for a folder or prefix without a capture, CouldNotRunError for what S3 refuses."""
     if source.startswith("s3:"):
         store = S3Store(source, s3_client(attempts=4))
         files = [File(f"{store.uri}/{key}", None, store, key, size) for key, size in _sizes(store)]
@@ -51,7 +55,7 @@ def files_of(source: str) -> Iterator[File]:
             raise InputError(f"{source}: no such file or folder")
         files = [File(source, path, size=path.stat().st_size if path.is_file() else 0)]
     if not files:
-        raise InputError(f"{source}: no file ending in {', '.join(CAPTURES)}")
+        raise NothingRecordedError(f"{source}: no file ending in {', '.join(CAPTURES)}")
     yield from files
 
 

@@ -15,6 +15,7 @@ from loadproof.bench.learn.drift import drift_of
 from loadproof.bench.learn.fitting import fit
 from loadproof.bench.learn.reading import read_recorded
 from loadproof.bench.learn.recorded import Recorded
+from loadproof.bench.learn.sources import NothingRecordedError
 from loadproof.bench.learn.traced import own_trace, planned_as
 from loadproof.cli.learn.edit import RefusedError, learned_edit, notes_of
 from loadproof.cli.learn.text import Said, document, lines
@@ -62,10 +63,16 @@ def learn(
     file = profile or against
     loaded = None if file is None else load_profile(file)
     proven = None if file is None or loaded is None else _proven(file, loaded)
+    of_a_day = not sources
     if not sources:
         sources = [_captured(file, loaded, day)]
     with Terminal(stderr=True).status("reading recorded traffic") as status:
-        recorded = read_recorded(sources, lambda progress: status.update(progress.words), resume)
+        try:
+            recorded = read_recorded(sources, lambda progress: status.update(progress.words), resume)
+        except NothingRecordedError as nothing:
+            if not of_a_day or against is None:
+                raise
+            return _quiet(f"{nothing}: nothing to hold against what was proven", format, out)
         recorded.share *= _share(recorded, loaded)
         week = week_in(loaded.workload.arrivals, recorded) if loaded is not None else ()
         said = Said(recorded, fit(recorded, seed, week))
@@ -85,6 +92,14 @@ def learn(
     if out is not None:
         write_whole(said.diff, out)
     return ExitCode.MISSED if said.moved else ExitCode.OK
+
+
+def _quiet(why: str, format: TextOrJson, out: Path | None) -> int:
+    """A day on which nobody asked is no mistake, and no other traffic."""
+    print(json.dumps({"schema_version": 1, "requests": 0, "moved": None, "notes": [why]}) if format == "json" else why)
+    if out is not None:
+        write_whole("", out)
+    return ExitCode.OK
 
 
 def _proven(file: Path, profile: Profile) -> Profile:
