@@ -41,6 +41,8 @@ class _Route(NamedTuple):
     action: str
     verb: str
     path: re.Pattern[str]
+    query: Mapping[str, str]
+    """what its address always has (`?find=LayerVersion`)"""
     shape: Shape
 
 
@@ -80,7 +82,8 @@ def _by_target(model: Shape, request: Request) -> Asked | None:
 
 def _by_path(model: Shape, request: Request) -> Asked | None:
     for route in _routes(model):
-        found = route.path.fullmatch(request.raw_path.partition("?")[0]) if route.verb == request.verb else None
+        mine = route.verb == request.verb and route.query.items() <= request.query.items()
+        found = route.path.fullmatch(request.raw_path.partition("?")[0]) if mine else None
         if found is not None:
             labels = {name: unquote(value) for name, value in found.groupdict().items()}
             return Asked(route.action, route.shape, _rest_params(route.shape, labels, request))
@@ -90,10 +93,17 @@ def _by_path(model: Shape, request: Request) -> Asked | None:
 @cache
 def _routes(model: Shape) -> tuple[_Route, ...]:
     operations = [model.operation_model(name) for name in model.operation_names]
-    return tuple(
-        _Route(operation.name, operation.http["method"], _pattern(operation.http["requestUri"]), operation.input_shape)
+    routes = (
+        _Route(
+            operation.name,
+            operation.http["method"],
+            _pattern(operation.http["requestUri"]),
+            dict(parse_qsl(operation.http["requestUri"].partition("?")[2], keep_blank_values=True)),
+            operation.input_shape,
+        )
         for operation in sorted(operations, key=lambda one: one.http["requestUri"].count("{"))
     )
+    return tuple(sorted(routes, key=lambda route: not route.query))  # what asks for more is asked first
 
 
 def _pattern(uri: str) -> re.Pattern[str]:

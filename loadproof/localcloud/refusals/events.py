@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from moto.backends import get_backend
+
 from loadproof.localcloud.controlplane.schedule_expressions import is_schedule
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
 
+_MOST_TARGETS = 5  # EventBridge quotas: targets of a rule
 _INVALID, _PATTERN = "ValidationException", "InvalidEventPatternException"
 
 
@@ -41,6 +44,12 @@ def _json(text: str) -> Any:
 
 
 def _targets(caller: Caller, params: Params) -> None:
+    buses = get_backend("events")[caller.account][caller.region].event_buses
+    bus = buses.get(params.get("EventBusName", "default").rpartition("/")[2])
+    rule = bus.rules.get(params["Rule"]) if bus is not None else None
+    ids = {one["Id"] for one in (*(rule.targets if rule is not None else ()), *params["Targets"])}
+    message = "The requested resource exceeds the maximum number allowed."
+    require(len(ids) <= _MOST_TARGETS, "LimitExceededException", message)
     for target in params["Targets"]:
         arn = target["Arn"]
         message = f"Parameter {arn} is not valid. Reason: Provided Arn is not in correct format."

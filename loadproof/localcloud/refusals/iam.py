@@ -107,6 +107,12 @@ def _delete_policy(caller: Caller, params: Params) -> None:
     message = "Cannot delete a policy attached to entities."
     attached = _backend(caller).managed_policies[arn].attachment_count
     require(not attached, "DeleteConflict", message, 409)
+    versions = len(_backend(caller).managed_policies[arn].versions)
+    message = (
+        "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. "
+        "The default version is deleted with the policy."
+    )
+    require(versions == 1, "DeleteConflict", message, 409)
 
 
 def _linked(caller: Caller, params: Params) -> None:

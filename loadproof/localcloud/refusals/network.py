@@ -11,6 +11,7 @@ from loadproof.localcloud.wire import Caller, Params
 _INVALID: Final = "InvalidParameterValue"
 # Amazon EC2 API reference, CreateSecurityGroup: of names and descriptions in a VPC.
 _TEXT: Final = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
+_LARGEST, _SMALLEST = 16, 28  # bits of a subnet's prefix
 _HOME: Final = "us-east-1"
 
 
@@ -43,9 +44,18 @@ def _services(caller: Caller) -> set[str]:
     return {one["ServiceName"] for one in VPCBackend._collect_default_endpoint_services(caller.account, _HOME)}
 
 
+def _subnet(caller: Caller, params: Params) -> None:
+    """Amazon VPC user guide, "Subnet sizing": /16 to /28."""
+    cidr = params.get("CidrBlock") or ""
+    length = cidr.rpartition("/")[2]
+    fits = not length.isdigit() or _LARGEST <= int(length) <= _SMALLEST
+    require(fits, "InvalidSubnet.Range", f"The CIDR '{cidr}' is invalid.")
+
+
 RULES: dict[str, Rule] = {
     "CreateSecurityGroup": _group,
     "AuthorizeSecurityGroupIngress": _ports,
     "AuthorizeSecurityGroupEgress": _ports,
+    "CreateSubnet": _subnet,
     "CreateVpcEndpoint": _endpoint,
 }

@@ -27,6 +27,7 @@ _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _MOST_KEY_BYTES, _MOST_RULE_ID, _MOST_DELETED, _MOST_METADATA = 1024, 255, 1000, 2048
+_MOST_POLICY_BYTES = 20 * 1024  # S3 user guide, "Bucket policies"; without white space
 _OWNED, _OWN_ACCESS = "BucketOwnerEnforced", ("private", "bucket-owner-full-control")
 _INFREQUENT, _LEAST_DAYS = ("STANDARD_IA", "ONEZONE_IA"), 30  # S3 user guide, "Transitioning objects"
 _METADATA = "x-amz-meta-"
@@ -241,6 +242,9 @@ def _check_policy(bucket: str, body: bytes) -> None:
     rows: Json = policy.get("Statement") if isinstance(policy, dict) else None
     rows = [rows] if isinstance(rows, dict) else rows
     require(rows, code, "Missing required field Statement")
+    size = len(json.dumps(policy, separators=(",", ":")).encode())
+    message = f"Policy exceeds the maximum allowed document size of {_MOST_POLICY_BYTES} bytes."
+    require(size <= _MOST_POLICY_BYTES, "PolicyTooLarge", message)  # the code is from memory
     for row in rows:
         require("Principal" in row or "NotPrincipal" in row, code, "Missing required field Principal")
         actions = row.get("Action", row.get("NotAction", []))

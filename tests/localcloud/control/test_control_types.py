@@ -227,6 +227,22 @@ def test_secret_is_given_or_generated(aws: Aws) -> None:
     assert delete(cfn, "secret")["StackStatus"] == "DELETE_COMPLETE"
 
 
+def test_a_parameters_tags_are_of_the_characters_that_its_schema_names(aws: Aws) -> None:
+    """By classes of Unicode (`p{L}`), as Java reads them."""
+    cfn = aws("cloudformation")
+    template = one("AWS::SSM::Parameter", Name="/tagged", Type="String", Value="1", Tags={"größe": "1"})
+    assert create(cfn, "tagged", template)["StackStatus"] == "CREATE_COMPLETE"
+    delete(cfn, "tagged")
+    template["Resources"]["Thing"]["Properties"]["Tags"] = {"a#b": "1"}
+    assert create(cfn, "tagged", template)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert "'a#b' was unexpected" in reasons(cfn, "tagged")["Thing"]
+    delete(cfn, "tagged")
+
+
+def test_layers_are_listed_and_not_taken_for_one_that_is_asked_by_its_arn(aws: Aws) -> None:
+    assert aws("lambda").list_layers()["Layers"] == []
+
+
 def test_identity_provider_and_log_streams(aws: Aws) -> None:
     """What a CI role trusts, and streams and policies beside a log group."""
     cfn = aws("cloudformation")

@@ -14,13 +14,36 @@ from loadproof.wire.documents import Document, Json
 
 
 def _pattern(validator: Json, pattern: str, value: Json, schema: Document) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not _fits(pattern, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _fits(pattern: str, text: str) -> bool:
     """As Java reads it (with `p{L}` and its like); a pattern that nobody here can read holds."""
     try:
-        fits = not isinstance(value, str) or regex.search(pattern, value) is not None
+        return regex.search(pattern, text) is not None
     except regex.error:
-        return
-    if not fits:
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
+        return True
+
+
+def _pattern_properties(
+    validator: Json, patterns: Mapping[str, Json], value: Json, schema: Document
+) -> Iterator[ValidationError]:
+    for name, one in value.items() if isinstance(value, dict) else ():
+        for pattern, wanted in patterns.items():
+            if _fits(pattern, name):
+                yield from validator.descend(one, wanted, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Json, wanted: Json, value: Json, schema: Document) -> Iterator[ValidationError]:
+    patterns = schema.get("patternProperties", {})
+    for name, one in value.items() if isinstance(value, dict) else ():
+        if name in schema.get("properties", {}) or any(_fits(pattern, name) for pattern in patterns):
+            continue
+        if wanted is False:
+            yield ValidationError(f"Additional properties are not allowed ({name!r} was unexpected)")
+        elif isinstance(wanted, dict):
+            yield from validator.descend(one, wanted, path=name)
 
 
 def _required_xor(validator: Json, names: Sequence[str], value: Json, schema: Document) -> Iterator[ValidationError]:
@@ -55,7 +78,9 @@ def _needed(
 ResourceValidator: Final = extend(
     Draft7Validator,
     {
+        "additionalProperties": _additional_properties,
         "pattern": _pattern,
+        "patternProperties": _pattern_properties,
         "requiredXor": _required_xor,
         "requiredOr": _required_or,
         "dependentExcluded": _excluded,

@@ -17,6 +17,7 @@ from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
 _MOST_DIGITS, _LARGEST, _SMALLEST = 38, 125, -130
+_MOST_NESTED: Final = 32  # lists and maps in each other
 _SETS: Final = {"SS", "NS", "BS"}
 _NO_KEY_CONDITIONS: Final = {"OR", "NOT", "IN", "<>"}
 _OLD_WORDS: Final = ("AttributesToGet", "AttributeUpdates", "Expected", "KeyConditions", "QueryFilter", "ScanFilter")
@@ -45,12 +46,14 @@ def _check_asked(params: Document) -> None:
     require(not (old and new), INVALID, message + told)
 
 
-def _check_values(item: Document) -> None:
+def _check_values(item: Document, depth: int = 0) -> None:
     for value in item.values():
-        _check_value(value)
+        _check_value(value, depth)
 
 
-def _check_value(value: Document) -> None:
+def _check_value(value: Document, depth: int = 0) -> None:
+    message = "Nesting Levels have exceeded supported limits"
+    require(depth <= _MOST_NESTED, INVALID, message)
     start = "Supplied AttributeValue "
     require(value, INVALID, f"{start}is empty, must contain exactly one of the supported datatypes")
     require(len(value) == 1, INVALID, f"{start}has more than one datatypes set, must contain exactly one")
@@ -62,9 +65,9 @@ def _check_value(value: Document) -> None:
     for number in {"N": [inner], "NS": inner}.get(kind, []):
         _check_number(str(number))
     if kind == "M":
-        _check_values(inner)
+        _check_values(inner, depth + 1)
     for one in inner if kind == "L" else []:
-        _check_value(one)
+        _check_value(one, depth + 1)
 
 
 def _check_number(text: str) -> None:
