@@ -11,6 +11,8 @@ from loadproof.localcloud.controlplane.schedule_expressions import is_schedule
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
 
+# EventBridge user guide, "Comparison operators": what a value may be compared by.
+_MATCHES = {"prefix", "suffix", "anything-but", "numeric", "cidr", "exists", "equals-ignore-case", "wildcard"}
 _MOST_TARGETS = 5  # EventBridge quotas: targets of a rule
 _INVALID, _PATTERN = "ValidationException", "InvalidEventPatternException"
 
@@ -34,6 +36,10 @@ def _check_pattern(pattern: Any) -> None:
         require(value, _PATTERN, f'Event pattern is not valid. Reason: Empty arrays are not allowed: "{name}"')
         if isinstance(value, dict) and not name.startswith("$"):
             _check_pattern(value)
+        for one in value if isinstance(value, list) and not name.startswith("$") else ():
+            unknown = sorted(one.keys() - _MATCHES) if isinstance(one, dict) else []
+            message = f"Event pattern is not valid. Reason: Unrecognized match type {', '.join(unknown)}"
+            require(not unknown, _PATTERN, message)
 
 
 def _json(text: str) -> Any:
@@ -54,6 +60,9 @@ def _targets(caller: Caller, params: Params) -> None:
         arn = target["Arn"]
         message = f"Parameter {arn} is not valid. Reason: Provided Arn is not in correct format."
         require(arn.startswith("arn:") and arn.count(":") > 4, _INVALID, message)
+        message = f"Only one of Input, InputPath, or InputTransformer must be provided for target {target['Id']}."
+        inputs = [one for one in ("Input", "InputPath", "InputTransformer") if target.get(one) is not None]
+        require(len(inputs) <= 1, _INVALID, message)
         given = target.get("Input")
         message = f"JSON syntax error in input for target {target['Id']}."
         require(given is None or _json(given) is not None or given == "null", _INVALID, message)

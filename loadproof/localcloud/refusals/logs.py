@@ -43,6 +43,7 @@ def _create(caller: Caller, params: Params) -> None:
 def _check_key(caller: Caller, params: Params) -> None:
     """A group's key must be there, be on, and be symmetric; of keys of other accounts this cannot be told."""
     arn = params.get("kmsKeyId")
+    require(arn is None or arn.startswith("arn:"), _INVALID, "Specified kmsKeyId is no ARN of a KMS key.")
     if arn is None or f":{caller.account}:" not in arn:
         return
     found = key_of(caller, arn)
@@ -74,6 +75,9 @@ def _put(caller: Caller, params: Params) -> None:
 
 def _filter(caller: Caller, params: Params) -> None:
     _existing(caller, params)
+    pattern = params["filterPattern"].strip()
+    closed = all(pattern.endswith(end) for begin, end in ("{}", "[]") if pattern.startswith(begin))
+    require(closed and pattern.count('"') % 2 == 0, _INVALID, "Invalid metric filter pattern")
     for one in params["metricTransformations"]:
         dimensions = one.get("dimensions") or {}
         require(len(dimensions) <= _MOST_DIMENSIONS, _INVALID, "A metric filter has at most three dimensions.")

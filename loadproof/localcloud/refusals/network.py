@@ -12,6 +12,7 @@ _INVALID: Final = "InvalidParameterValue"
 # Amazon EC2 API reference, CreateSecurityGroup: of names and descriptions in a VPC.
 _TEXT: Final = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _LARGEST, _SMALLEST = 16, 28  # bits of a subnet's prefix
+_HIGHEST_PORT: Final = 65_535
 _HOME: Final = "us-east-1"
 
 
@@ -26,8 +27,11 @@ def _group(caller: Caller, params: Params) -> None:
 def _ports(caller: Caller, params: Params) -> None:
     for rule in [*(params.get("IpPermissions") or []), params]:
         low, high = rule.get("FromPort"), rule.get("ToPort")
-        fits = low is None or high is None or rule.get("IpProtocol") not in ("tcp", "udp") or int(low) <= int(high)
-        require(fits, _INVALID, f"Invalid TCP port range ({low}:{high}).")
+        if low is None or high is None or rule.get("IpProtocol") not in ("tcp", "udp"):
+            continue
+        require(int(low) <= int(high), _INVALID, f"Invalid TCP port range ({low}:{high}).")
+        fits = int(low) >= 0 and int(high) <= _HIGHEST_PORT
+        require(fits, _INVALID, f"TCP/UDP port ({low}:{high}) out of range")
 
 
 def _endpoint(caller: Caller, params: Params) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from moto.backends import get_backend
+
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import Caller, Params
 
@@ -32,6 +34,10 @@ def _put(caller: Caller, params: Params) -> None:
         "create a larger parameter value, upgrade the parameter to use the advanced-parameter tier."
     )
     require(len(value.encode()) <= _MOST_BYTES[tier], _INVALID, message)
+    known = get_backend("ssm")[caller.account][caller.region]._parameters.get(name)
+    message = "You can't downgrade a parameter from the advanced-parameter tier to the standard-parameter tier."
+    lower = params.get("Tier") == "Standard" and known and known[-1].tier == "Advanced"
+    require(not lower, _INVALID, message)
     nested = "{{" in value and "}}" in value
     require(not nested, _INVALID, 'Parameter value can\'t nest another parameter. Do not use "{{}}" in the value.')
     pattern = params.get("AllowedPattern")
@@ -49,4 +55,8 @@ def _matches(pattern: str, value: str) -> bool:
         return False
 
 
-RULES: dict[str, Rule] = {"PutParameter": _put}
+def _by_path(caller: Caller, params: Params) -> None:
+    require(params["Path"].startswith("/"), _INVALID, 'The parameter path must begin with a forward slash "/".')
+
+
+RULES: dict[str, Rule] = {"PutParameter": _put, "GetParametersByPath": _by_path}

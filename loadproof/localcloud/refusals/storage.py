@@ -18,6 +18,7 @@ from moto.core.parse import RequestParserError, RestXMLParser
 from moto.core.utils import get_service_model
 
 from loadproof.localcloud.refusals.asked import Request
+from loadproof.localcloud.refusals.keys import key_of
 from loadproof.localcloud.refusals.rules import require
 from loadproof.localcloud.wire import AwsError, Caller, faults
 from loadproof.wire.documents import Json
@@ -72,6 +73,9 @@ def check(caller: Caller, request: Request) -> None:
             _check_queues(request.body)
         elif "encryption" in request.query:
             _check_default_key(request.body)
+        elif "website" in request.query:
+            message = "The IndexDocument Suffix is not well formed"
+            require(not any("/" in one for one in _texts(request.body, "Suffix")), "InvalidArgument", message)
 
 
 def _check_token(caller: Caller, request: Request) -> None:
@@ -134,11 +138,11 @@ def _check_public(caller: Caller, bucket: str, body: bytes) -> None:
 
 
 def _check_key(caller: Caller, request: Request) -> None:
+    """Of keys of other accounts and regions this cannot be told; AWS's own for S3 is always there."""
     name = request.headers.get("x-amz-server-side-encryption-aws-kms-key-id", "")
-    found = re.fullmatch(rf"(?:arn:aws:kms:{caller.region}:{caller.account}:key/)?([0-9a-f-]{{36}})", name)
-    if found is not None:
-        keys = get_backend("kms")[caller.account][caller.region].keys
-        require(found[1] in keys, "KMS.NotFoundException", f"Key '{name}' does not exist")
+    ours = not name.startswith("arn:") or name.startswith(f"arn:aws:kms:{caller.region}:{caller.account}:")
+    if name and ours and not name.endswith("alias/aws/s3"):
+        require(key_of(caller, name) is not None, "KMS.NotFoundException", f"Invalid keyId '{name}'")
 
 
 def _bucket(caller: Caller, name: str) -> Any:
