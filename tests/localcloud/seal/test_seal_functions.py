@@ -171,10 +171,14 @@ def _sleepers(seconds: int = 77) -> list[int]:
 
 
 def _gone(seconds: int) -> bool:
+    return _came_to(seconds, there=False)
+
+
+def _came_to(seconds: int, *, there: bool) -> bool:
     until_s = time.monotonic() + 60
-    while _sleepers(seconds) and time.monotonic() < until_s:
+    while bool(_sleepers(seconds)) != there and time.monotonic() < until_s:
         time.sleep(0.05)
-    return not _sleepers(seconds)
+    return bool(_sleepers(seconds)) == there
 
 
 # A daemon as daemons are made: nobody's child, in a session and group of its own, with none of its parent's files.
@@ -206,7 +210,7 @@ def test_a_daemon_ends_with_the_local_cloud(functions: Functions, kind: str) -> 
     """It lives on after its event, as a frozen one would thaw on Lambda, and not after `down`."""
     number = 4244 if kind == "none" else 4245
     assert ask(functions, f"[{_DAEMON.format(number)}, os.wait()] and 1") == 1
-    assert _sleepers(number)
+    assert _came_to(number, there=True)
     functions.close()
     assert _gone(number)
 
