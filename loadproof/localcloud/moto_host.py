@@ -80,7 +80,8 @@ def start_moto() -> MotoHost:
     _say_what_is_not_here()
     subscriptions.install()
     owners.install()
-    threaded_moto_server.DomainDispatcherApplication = _Services  # type: ignore[misc]
+    moto_server: Any = threaded_moto_server
+    moto_server.DomainDispatcherApplication = _Services
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
     server.start()
@@ -123,7 +124,7 @@ def _say_what_is_not_here() -> None:
     def told(self: Any) -> Any:
         try:
             return call_action(self)
-        except NotImplementedError as error:
+        except (NotImplementedError, ImportError) as error:  # some need a package that moto leaves to its users
             return self.serialized(ActionResult(_NotProvided(f"The local cloud does not provide this: {error}")))
 
     responses.call_action = told

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 from multidict import CIMultiDict
 
 from loadproof.localcloud.seal import calls
@@ -68,6 +68,8 @@ class Gate:
     @web.middleware
     async def handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Read the body, which the signature covers, and let the request through; or refuse it."""
+        if request.version not in (HttpVersion10, HttpVersion11):  # the parser takes 0.9 and 2.0 in a line, too
+            return web.Response(status=505, text="HTTP/1.1 is spoken here", headers={"Connection": "close"})
         try:
             why = page_fault(request, self._port)
             if why is not None:

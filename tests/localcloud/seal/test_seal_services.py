@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -157,3 +158,14 @@ def test_runtimes_are_signed_for_their_services() -> None:
     """No service of its own: SageMaker's and Bedrock's runtimes sign as those."""
     assert {"sagemaker", "bedrock", "s3", "events", "scheduler", "execute-api"} <= targets().keys()
     assert not {"sagemaker-runtime", "bedrock-runtime"} & targets().keys()
+
+
+@pytest.mark.parametrize(("version", "status"), [("0.9", 505), ("2.0", 505), ("1.0", 200), ("1.1", 200)])
+def test_other_versions_of_http_are_not_spoken(cloud: LocalCloud, version: str, status: int) -> None:
+    """RFC 9110, 15.6.6: a major version that the server does not support."""
+    signed = {**signed_headers(cloud, "s3", "GET", "/"), "Connection": "close"}
+    with socket.create_connection(("127.0.0.1", cloud.state.port), timeout=20) as connection:
+        connection.sendall(request_bytes("GET", "/", signed, version=f"HTTP/{version}"))
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert answer.split(b" ", 2)[1] == str(status).encode()
+    assert (b"ListAllMyBucketsResult" in answer) is (status == 200)
