@@ -45,6 +45,8 @@ def signed_headers(
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
     keys: Credentials | None = None,
+    *,
+    region: str | None = None,
 ) -> dict[str, str]:
     """Headers of a request as botocore signs it, with the cloud's keys or others; Host is among them."""
     host = cloud.endpoint_url.removeprefix("http://")
@@ -53,5 +55,5 @@ def signed_headers(
     declared = "X-Amz-Content-SHA256" in request.headers
     signer = S3SigV4Auth if service == "s3" and not declared else SigV4Auth
     keys = keys or Credentials(cloud.state.access_key, cloud.state.secret_key)
-    signer(keys, service, cloud.region).add_auth(request)
+    signer(keys, service, region or cloud.region).add_auth(request)
     return dict(request.headers.items())

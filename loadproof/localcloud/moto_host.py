@@ -14,8 +14,11 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, BaseResponse
 from moto.iam.access_control import PermissionResult
 from moto.kms.models import KmsBackend
+from moto.moto_server import threaded_moto_server
+from moto.moto_server.werkzeug_app import DEFAULT_SERVICE_REGION, DomainDispatcherApplication
 from moto.s3.models import FakeBucket
 from moto.server import ThreadedMotoServer
+from werkzeug.exceptions import NotFound
 
 from loadproof.localcloud import owners
 from loadproof.localcloud.account import subscriptions
@@ -34,6 +37,35 @@ class MotoHost:
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
 
 
+class _Services(DomainDispatcherApplication):
+    """moto's services by what a request is signed for, never by its path.
+
+    moto's own API, which shows and resets everything, and the metadata of an instance are told by their paths alone:
+    so they are not there, however a path is written, and a bucket may have their names.
+    """
+
+    _NOT_OF_AWS = frozenset({None, "moto_api", "moto_api._internal", "instance_metadata"})
+
+    def get_application(self, environ: dict[str, Any]) -> Any:
+        with self.lock:
+            backend = self._backend_of(environ)
+            if backend in self._NOT_OF_AWS:
+                return NotFound()
+            if backend not in self.app_instances:
+                self.app_instances[backend] = self.create_app(backend)
+            return self.app_instances[backend]
+
+    def _backend_of(self, environ: dict[str, Any]) -> Any:
+        """Whoever comes without a header was let in by a presigned address of S3."""
+        host = None
+        if "HTTP_AUTHORIZATION" in environ:
+            try:
+                host = self.infer_service_region_host(environ, environ.get("PATH_INFO", ""))
+            except LookupError:  # DynamoDB without a target
+                return None
+        return self.get_backend_for_host(host or "{}.{}.amazonaws.com".format(*DEFAULT_SERVICE_REGION))
+
+
 class _NotProvided(ServiceException):
     """Of this module, not of moto's: moto looks an exception of its own up among its package's service's errors."""
 
@@ -48,6 +80,8 @@ def start_moto() -> MotoHost:
     _say_what_is_not_here()
     subscriptions.install()
     owners.install()
+    moto_server: Any = threaded_moto_server
+    moto_server.DomainDispatcherApplication = _Services
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
     server.start()
@@ -90,7 +124,7 @@ def _say_what_is_not_here() -> None:
     def told(self: Any) -> Any:
         try:
             return call_action(self)
-        except NotImplementedError as error:
+        except (NotImplementedError, ImportError) as error:  # some need a package that moto leaves to its users
             return self.serialized(ActionResult(_NotProvided(f"The local cloud does not provide this: {error}")))
 
     responses.call_action = told

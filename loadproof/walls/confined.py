@@ -1,8 +1,11 @@
-"""Gives up most of the machine, then runs a program in this very process: `confined.py PLAN PROGRAM ARGUMENTS`.
+"""Gives up most of the machine, then runs a program: `confined.py PLAN PROGRAM ARGUMENTS`.
 
 Run isolated (`-I -S`), so the standard library only. PLAN is JSON: `read` and `write` (paths), `memory_mib`,
 `file_mib`, `landlock` (whether the kernel is to enforce the paths), and `apart_mib`: 0, or how large a `/tmp` in memory
 is for a program that is to have no network and see no other process. Children inherit it, and nobody can take it back.
+
+A program that is apart runs in this very process, under a warden of its own. Any other is a child's, with a `keeper`
+beside it.
 
 Landlock: https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -19,6 +22,7 @@ import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
@@ -30,7 +34,8 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _RIGHTS_OF_ABI = (0, 13, 14, 15, 15, 16)  # how many rights the kernel knows, by its version
 _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
 _NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
-_NEW_PROCESSES_NETWORK_IPC = 0x20000000 | 0x40000000 | 0x08000000
+_NEW_PROCESSES_IPC = 0x20000000 | 0x08000000
+_NEW_PROCESSES_NETWORK_IPC = _NEW_PROCESSES_IPC | 0x40000000
 _MOST_THREADS = 512  # of a program that is apart; root is held to it by numbers of processes, which run out
 _END_WITH_PARENT, _MAY_BE_READ = 1, 4  # prctl
 _BIND, _REMOUNT, _PRIVATE, _RELATIVE_TIMES, _DETACH = 4096, 32, (1 << 14) | (1 << 18), 1 << 21, 2
@@ -94,9 +99,14 @@ def apart() -> None:
         _, status = os.waitpid(first, 0)
         os._exit(abs(os.waitstatus_to_exitcode(status)))
     _done(_libc.prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0), "prctl")
+    own_proc(_MOST_THREADS)
+
+
+def own_proc(most_threads: int) -> None:
+    """Of a first process and those after it, which are not more than that many. Raises OSError."""
     _mount("proc", "/proc", 0, "proc")
     if os.getuid() == 0 and numbers_run_out():
-        Path("/proc/sys/kernel/pid_max").write_text(str(_MOST_THREADS))
+        Path("/proc/sys/kernel/pid_max").write_text(str(most_threads))
 
 
 def numbers_run_out() -> bool:
@@ -224,6 +234,24 @@ def _done(result: int, what: str) -> int:
     return result
 
 
+def _own_processes(tmp: str, read: list[str]) -> bool:
+    """Namespaces for a function: `/tmp` is `tmp`, and the next child is a first process, where the kernel allows it."""
+    try:
+        own_namespaces(_NEW_PROCESSES_IPC)
+    except OSError:  # without user namespaces /tmp is not writable at all
+        return False
+    with suppress(OSError):
+        own_tmp(tmp, read)
+    return True
+
+
+def _sibling(name: str) -> ModuleType:
+    """A module beside this one, which an isolated interpreter does not find."""
+    module, path = ModuleType(name), Path(__file__).with_name(f"{name}.py")
+    exec(compile(path.read_bytes(), path, "exec"), module.__dict__)  # noqa: S102
+    return module
+
+
 def main(text: str, program: str) -> None:
     plan = json.loads(text)
     code = Path(program).read_bytes()
@@ -233,11 +261,13 @@ def main(text: str, program: str) -> None:
         apart()
         own_tmp(None, read, apart_mib)
         restrict([*read, "/proc"], write)
-    elif plan["landlock"]:
-        with suppress(OSError):  # without user namespaces /tmp is not writable at all
-            own_namespaces()
-            own_tmp(write[0], read)
-        restrict([*read, "/proc/self"], write)
+    else:
+        keeper = _sibling("keeper")  # before `/tmp` is another, where it may lie
+        first = plan["landlock"] and _own_processes(write[0], read)
+        if sys.platform == "linux":
+            keeper.keep(plan["memory_mib"], own_proc if first else None)
+        if plan["landlock"]:
+            restrict([*read, "/proc/self"], write)
     if apart_mib:
         resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_THREADS, _MOST_THREADS))
         _done(_libc.prctl(_MAY_BE_READ, 0, 0, 0, 0), "prctl")

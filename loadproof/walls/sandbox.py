@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-from loadproof.walls import confined
+from loadproof.walls import confined, keeper
 
 Kind = Literal["landlock", "bubblewrap", "none"]
 # Python, the C library, certificates and names of hosts; of /etc nothing that is anybody's secret.
@@ -68,7 +68,7 @@ def _command(kind: Kind, confinement: Confinement, program: list[str]) -> list[s
     bounds = {"memory_mib": confinement.memory_mib + _ALLOWANCE_MIB, "file_mib": _FILE_MIB, "apart_mib": 0}
     plan = {"read": read, "write": [str(confinement.tmp)], "landlock": kind == "landlock", **bounds}
     if kind == "bubblewrap":
-        read.append(confined.__file__)
+        read += [confined.__file__, keeper.__file__]
     run = launcher(plan, program)
     return [*_bubblewrap(read, str(confinement.tmp)), *run] if kind == "bubblewrap" else run
 

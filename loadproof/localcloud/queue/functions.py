@@ -11,6 +11,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -19,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from moto.awslambda.models import LambdaFunction
 
 from loadproof.localcloud.queue import packages, worker
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 
 # Lambda bounds the load of the handler's module apart from its time-out, and tries again within that.
 _LOADING_S = 10.0
+_ENDING_S = 5.0  # for a keeper to end all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +131,34 @@ class Worker:
             line = b""
             log.warning("worker of %s: %s", self._spec.name, error)
         if not line:
+            message = f"RequestId: {request_id} Error: Runtime exited with error: {self._ended()}"
             self.kill()
-            message = (
-                f"RequestId: {request_id} Error: Runtime exited with error: exit status {self._process.returncode}"
-            )
             return Result(None, {"errorMessage": message, "errorType": "Runtime.ExitError"})
         reply = json.loads(line)
         return Result(reply.get("result"), reply.get("error"))
 
+    def _ended(self) -> str:
+        """How it did, as Lambda words it: its memory's end is a signal, too."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_ENDING_S)
+        code = self._process.returncode
+        if code is not None and code >= 0:
+            return f"exit status {code}"
+        return f"signal: {(signal.strsignal(-(code or -signal.SIGKILL)) or 'unknown').lower()}"
+
     def kill(self) -> None:
-        """The worker and what it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """The worker and what it started, which is its keeper's to end: see `walls.keeper`."""
+        family = _family(self._process.pid)
+        if sys.platform == "linux":
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDING_S)
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        for one in family:  # a keeper that was stopped, or none
+            with contextlib.suppress(psutil.Error):
+                one.kill()
         self._process.wait()
         shutil.rmtree(self._tmp, ignore_errors=True)
         for pipe in (self._process.stdin, self._process.stdout):
@@ -275,6 +294,13 @@ class Functions:
             CALLER: spec.name[:50],  # SDKs warn of longer ones
             "_HANDLER": spec.handler,
         }
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.Error:
+        return []
 
 
 def _unpack(code: bytes, folder: Path) -> None:

@@ -32,6 +32,7 @@ _MOST_POLICY_BYTES = 20 * 1024  # S3 user guide, "Bucket policies"; without whit
 _OWNED, _OWN_ACCESS = "BucketOwnerEnforced", ("private", "bucket-owner-full-control")
 _INFREQUENT, _LEAST_DAYS = ("STANDARD_IA", "ONEZONE_IA"), 30  # S3 user guide, "Transitioning objects"
 _METADATA = "x-amz-meta-"
+_POSTED = {"delete", "uploads", "restore"}  # forms aside, which are not taken here
 _ALGORITHMS = {"AES256", "aws:kms", "aws:kms:dsse", "aws:fsx"}
 _ACTIONS = (
     "Expiration", "Transition", "NoncurrentVersionExpiration", "NoncurrentVersionTransition",
@@ -50,6 +51,12 @@ def check(caller: Caller, request: Request) -> None:
         require(len(list(_elements(request.body, "Object"))) <= _MOST_DELETED, "MalformedXML", _MALFORMED)
     if request.verb == "POST" and "uploadId" in request.query:
         _check_upload(caller, bucket, request)
+    elif request.verb == "POST" and "select" in request.query:
+        require(False, "NotImplemented", "The local cloud does not provide this: S3 Select")
+    elif request.verb == "POST" and not _POSTED & request.query.keys():
+        require(_bucket(caller, bucket), "NoSuchBucket", "The specified bucket does not exist", 404)
+        message = "The specified method is not allowed against this resource."
+        require(False, "MethodNotAllowed", message, 405)
     if request.verb != "PUT":
         return
     if key:

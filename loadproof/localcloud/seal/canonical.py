@@ -17,7 +17,7 @@ from multidict import CIMultiDictProxy
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 UNSIGNED = "UNSIGNED-PAYLOAD"
-_SINGLY_ENCODED = ("s3", "s3express", "s3-outposts", "s3-object-lambda")
+SINGLY_ENCODED = ("s3", "s3express", "s3-outposts", "s3-object-lambda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Scope:
 
     @property
     def s3(self) -> bool:
-        return self.service in _SINGLY_ENCODED
+        return self.service in SINGLY_ENCODED
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 from multidict import CIMultiDict
 
 from loadproof.localcloud.seal import calls
 from loadproof.localcloud.seal.canonical import ALGORITHM, Request, Scope
 from loadproof.localcloud.seal.errors import SealError, refusal
+from loadproof.localcloud.seal.services import check_scope
 from loadproof.localcloud.seal.signature import Verifier
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _ONCE = ("Host", "Authorization", "Content-Length", "X-Amz-Date", "X-Amz-Content-Sha256", "X-Amz-Security-Token")
 # Buckets as subdomains: `localhost` and all below it are this machine by RFC 6761, whoever answers for a name.
 _HOST = re.compile(r"(?:(?:[a-z0-9.-]+\.)?localhost|127\.0\.0\.1|\[::1\])(?::(\d+))?")
+_RUNTIMES = {"endpoints": "sagemaker", "model": "bedrock"}  # by the first part of their routes' paths
 _LARGE_BYTES = 1 << 20  # hashed in a thread
 
 
@@ -53,8 +55,10 @@ def page_fault(request: web.Request, port: int) -> str | None:
 class Gate:
     """A middleware over everything that the cloud serves. `port` is known once it listens."""
 
-    def __init__(self, verifier: Verifier, port: int) -> None:
+    def __init__(self, verifier: Verifier, port: int, others: Handler) -> None:
+        """`others` takes what has a runtime's path and is signed for another service."""
         self._verifier = verifier
+        self._others = others
         self._port = port
 
     def setup(self, app: web.Application) -> None:
@@ -64,14 +68,22 @@ class Gate:
     @web.middleware
     async def handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Read the body, which the signature covers, and let the request through; or refuse it."""
+        if request.version not in (HttpVersion10, HttpVersion11):  # the parser takes 0.9 and 2.0 in a line, too
+            return web.Response(status=505, text="HTTP/1.1 is spoken here", headers={"Connection": "close"})
         try:
             why = page_fault(request, self._port)
             if why is not None:
                 raise SealError("AccessDenied", f"The local cloud refuses this request: {why}.")
             path, _, query = request.raw_path.partition("?")
             claim = self._verifier.claim(Request(request.method, path, query, request.headers))
-            if claim.presigned is not None and not claim.presigned.s3:
-                request = _addressed(request, claim.presigned)
+            ours = _RUNTIMES.get(_first_of_route(request))
+            if claim.bearer and ours != claim.scope.service:
+                raise SealError("InvalidSignatureException", "The bearer token is for something else")
+            check_scope(claim.scope, request.headers.get("X-Amz-Target"))
+            if ours not in (None, claim.scope.service):  # a bucket may be called `model`
+                handler = self._others
+            if claim.presigned and not claim.scope.s3:
+                request = _addressed(request, claim.scope)
             body = request[BODY] = await request.read()
             if len(body) < _LARGE_BYTES:
                 claim.settle(body)
@@ -83,6 +95,11 @@ class Gate:
         if calls.WANTED:
             calls.note(request, body)
         return await handler(request)
+
+
+def _first_of_route(request: web.Request) -> str:
+    resource = request.match_info.route.resource
+    return resource.canonical.split("/")[1] if resource is not None else ""
 
 
 def _addressed(request: web.Request, scope: Scope) -> web.Request:

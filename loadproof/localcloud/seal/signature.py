@@ -43,11 +43,13 @@ _FREE_HEADERS = frozenset({"x-amzn-trace-id"})  # set by the network on AWS
 class Claim:
     """A signature whose key, token and dates are good; `settle` says whether it is this request's, body and all.
 
-    `presigned` is the scope of one that came in the address.
+    `scope` is what it is good for; `presigned`, that it came in the address; `bearer`, that it is a token.
     """
 
     settle: Callable[[bytes], None]
-    presigned: Scope | None = None
+    scope: Scope
+    presigned: bool = False
+    bearer: bool = False
 
 
 class Verifier:
@@ -95,7 +97,7 @@ class Verifier:
             elif hashed in (UNSIGNED, chunks.UNSIGNED):
                 self._only_body(found[6], body, scope)
 
-        return Claim(settle)
+        return Claim(settle, scope)
 
     def _only_body(self, given: str, body: bytes, scope: Scope) -> None:
         """A signature that covers no body is good for the first one it comes with, and its retries."""
@@ -120,7 +122,7 @@ class Verifier:
             canonical = canonical_request(unsigned, scope, signed, hashed)
             _compare(query["X-Amz-Signature"], signature(key.secret, scope, timestamp, canonical), scope)
 
-        return Claim(settle, scope)
+        return Claim(settle, scope, presigned=True)
 
     def _presigned_v2(self, request: Request, query: Mapping[str, str]) -> Claim:
         """boto3's presigned URLs of S3 are of version 2 where nobody asks for another."""
@@ -130,7 +132,7 @@ class Verifier:
         scope = Scope(query["AWSAccessKeyId"], "", "", "s3")
         key = self._key(scope, query.get("x-amz-security-token"))
         _compare(query["Signature"], signature_v2(request, query, key.secret), scope)
-        return Claim(lambda body: None)
+        return Claim(lambda body: None, scope, presigned=True)
 
     def _bearer(self, request: Request, token: str) -> Claim:
         prefix = next((one for one in _BEARERS if token.startswith(one)), None)
@@ -155,7 +157,7 @@ class Verifier:
             Request("POST", url.path or "/", unsigned, meant), scope, ("host",), sha256(b"").hexdigest()
         )
         _compare(query.get("X-Amz-Signature", ""), signature(key.secret, scope, timestamp, canonical), scope)
-        return Claim(lambda body: None)
+        return Claim(lambda body: None, scope, bearer=True)
 
     def _query_scope(self, query: Mapping[str, str]) -> Scope:
         found = _CREDENTIAL.fullmatch(query.get("X-Amz-Credential", ""))

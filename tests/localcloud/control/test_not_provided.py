@@ -39,6 +39,21 @@ Aws = Callable[[str], Any]
         ("logs", "list_anomalies", {}),  # JSON
         ("sns", "list_sms_sandbox_phone_numbers", {}),  # Query
         ("ec2", "describe_fast_launch_images", {}),  # EC2's own
+        ("dynamodb", "execute_statement", {"Statement": 'SELECT * FROM "a"'}),
+        ("dynamodb", "batch_execute_statement", {"Statements": [{"Statement": 'SELECT * FROM "a"'}]}),
+        ("dynamodb", "execute_transaction", {"TransactStatements": [{"Statement": 'SELECT * FROM "a"'}]}),
+        (
+            "s3",
+            "select_object_content",
+            {
+                "Bucket": "any",
+                "Key": "a",
+                "Expression": "SELECT * FROM s3object",
+                "ExpressionType": "SQL",
+                "InputSerialization": {"CSV": {}},
+                "OutputSerialization": {"CSV": {}},
+            },
+        ),
     ],
 )
 def test_what_is_not_here_is_refused_in_words(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from loadproof.localcloud.queue.functions import Functions
+from loadproof.localcloud.queue.functions import Functions, Result
 from loadproof.walls import sandbox
 from loadproof.walls.sandbox import Confinement, sandbox_kind
 
 landlocked = pytest.mark.skipif(sandbox_kind() != "landlock", reason="this kernel has no Landlock")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts a process that lost its parent")
 confined = pytest.mark.skipif(sandbox_kind() == "none", reason="this machine offers no sandbox")
 
 
@@ -31,6 +33,18 @@ def functions() -> Iterator[Functions]:
 
 def ask(functions: Functions, expression: str, *, memory_mib: int = 128, timeout_s: int = 10) -> object:
     """What an expression is in a function, or the name of its error."""
+    result = _run(functions, expression, memory_mib, timeout_s)
+    return result.value if result.error is None else result.error["errorType"]
+
+
+def ended(functions: Functions, expression: str) -> object:
+    """What is said of a function that ended meanwhile."""
+    error = _run(functions, expression, 128, 10).error
+    assert error is not None
+    return error["errorMessage"]
+
+
+def _run(functions: Functions, expression: str, memory_mib: int, timeout_s: int) -> Result:
     code = (
         "import os, pathlib, signal, socket, subprocess, sys, tempfile\n"
         f"def handle(event, context):\n    return {expression}\n"
@@ -50,8 +64,7 @@ def ask(functions: Functions, expression: str, *, memory_mib: int = 128, timeout
         layers=[],
         region="us-east-1",
     )
-    result = functions.invoke(function, {})
-    return result.value if result.error is None else result.error["errorType"]
+    return functions.invoke(function, {})
 
 
 @confined
@@ -151,9 +164,112 @@ def test_time_is_bounded_with_all_it_started(functions: Functions) -> None:
         time.sleep(0.05)
 
 
-def _sleepers() -> list[int]:
-    found = psutil.process_iter(["cmdline"])
-    return [one.pid for one in found if one.info["cmdline"] == ["sleep", "77"] and one.status() != psutil.STATUS_ZOMBIE]
+def _sleepers(seconds: int = 77) -> list[int]:
+    found = psutil.process_iter(["cmdline", "status"])
+    named = [one for one in found if one.info["cmdline"] == ["sleep", str(seconds)]]
+    return [one.pid for one in named if one.info["status"] != psutil.STATUS_ZOMBIE]
+
+
+def _gone(seconds: int) -> bool:
+    return _came_to(seconds, there=False)
+
+
+def _came_to(seconds: int, *, there: bool) -> bool:
+    until_s = time.monotonic() + 60
+    while bool(_sleepers(seconds)) != there and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return bool(_sleepers(seconds)) == there
+
+
+# A daemon as daemons are made: nobody's child, in a session and group of its own, with none of its parent's files.
+_DAEMON = (
+    "(os.fork() or (os.setsid(), os.fork() or "
+    "(os.closerange(0, 256), os.execvp('sleep', ['sleep', '{}'])), os._exit(0)))"
+)
+
+
+@pytest.fixture(params=["as it is", "none"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With what this machine has, and without: then only the keeper ends what is left."""
+    if request.param == "none":
+        monkeypatch.setattr(sandbox, "sandbox_kind", lambda: "none")
+    return str(request.param)
+
+
+@linux
+def test_a_daemon_ends_with_the_time_out(functions: Functions, kind: str) -> None:
+    """Whatever session it is in, and whoever is its parent by then."""
+    number = 4242 if kind == "none" else 4243
+    asked = f"[{_DAEMON.format(number)}, os.wait(), __import__('time').sleep(60)]"
+    assert ask(functions, asked, timeout_s=2) == "Sandbox.Timedout"
+    assert _gone(number)
+
+
+@linux
+def test_a_daemon_ends_with_the_local_cloud(functions: Functions, kind: str) -> None:
+    """It lives on after its event, as a frozen one would thaw on Lambda, and not after `down`."""
+    number = 4244 if kind == "none" else 4245
+    assert ask(functions, f"[{_DAEMON.format(number)}, os.wait()] and 1") == 1
+    assert _came_to(number, there=True)
+    functions.close()
+    assert _gone(number)
+
+
+@linux
+def test_a_daemon_ends_with_its_function(functions: Functions, kind: str) -> None:
+    """A worker that ends by itself leaves nobody."""
+    number = 4246 if kind == "none" else 4247
+    assert ask(functions, f"[{_DAEMON.format(number)}, os.wait(), os._exit(3)]") == "Runtime.ExitError"
+    assert _gone(number)
+
+
+_SHARED = (
+    "(lambda m: [m.__setitem__(at, 1) for at in range(0, len(m), 4096)] and 1)(__import__('mmap').mmap(-1, {} << 20))"
+)
+_HELD = "(lambda b: __import__('time').sleep(60))(bytearray(60 << 20))"
+
+
+@linux
+@pytest.mark.parametrize(
+    "taken",
+    [
+        _SHARED.format(1500),
+        f"[os.fork() or {_HELD} for _ in range(12)] and __import__('time').sleep(60)",
+        "[os.write(os.memfd_create('m'), bytes(64 << 20)) for _ in range(12)] and __import__('time').sleep(60)",
+    ],
+    ids=["shared memory", "many processes", "files in memory"],
+)
+def test_memory_is_bounded_for_all_processes_together(functions: Functions, kind: str, taken: str) -> None:
+    """256 MiB and the runtime's 256 are less than these; Lambda ends such a function by SIGKILL."""
+    assert ask(functions, taken, memory_mib=256, timeout_s=50) == "Runtime.ExitError"
+
+
+@linux
+def test_memory_that_processes_share_counts_once(functions: Functions, kind: str) -> None:
+    """Six processes with the same 200 MiB, of which each looks at some for half a second."""
+    forked = "(lambda b: [os.fork() or (__import__('time').sleep(0.5), os._exit(b[9])) for _ in range(6)])"
+    asked = f"{forked}(bytearray(200 << 20)) and [os.wait()[1] for _ in range(6)]"
+    assert ask(functions, asked, memory_mib=256) == [0] * 6
+
+
+@landlocked
+def test_processes_are_bounded(functions: Functions) -> None:
+    """1,024 on Lambda, which refuses the next one."""
+    if ask(functions, "os.getpid()") != 2:
+        pytest.skip("this machine has no namespaces for users")
+    forked = "[os.fork() or __import__('time').sleep(60) for _ in range(1100)]"
+    assert ask(functions, forked, memory_mib=3008, timeout_s=50) == "BlockingIOError"
+
+
+@pytest.mark.parametrize(("number", "said"), [(9, "signal: killed"), (11, "signal: segmentation fault")])
+def test_a_signal_is_told_in_lambdas_words(functions: Functions, number: int, said: str) -> None:
+    """`Runtime exited with error: signal: killed` is what Lambda says of a function that is out of memory."""
+    assert said in str(ended(functions, f"os.kill(os.getpid(), {number})"))
+
+
+def test_an_exit_is_told_with_its_status(functions: Functions) -> None:
+    """As the program said it, not as the worker's end was forced."""
+    assert str(ended(functions, "os._exit(3)")).endswith("Runtime exited with error: exit status 3")
 
 
 def test_without_a_sandbox_the_limits_hold(tmp_path: Path) -> None:
