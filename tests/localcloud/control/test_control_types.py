@@ -31,24 +31,24 @@ def outputs(stack: dict[str, Any]) -> dict[str, str]:
 def test_rule_delivers_events_to_its_queue(aws: Aws) -> None:
     """An event that matches reaches the queue; after an update of the pattern it does not."""
     cfn, sqs = aws("cloudformation"), aws("sqs")
-    template = queue_template("events")
+    template = queue_template("told")
     rule = {
         "EventPattern": {"source": ["loadproof"], "detail-type": ["Verdict"]},
         "Targets": [{"Id": "queue", "Arn": {"Fn::GetAtt": ["Queue", "Arn"]}}],
     }
     template["Resources"]["Rule"] = {"Type": "AWS::Events::Rule", "Properties": rule}
-    assert create(cfn, "events", template)["StackStatus"] == "CREATE_COMPLETE"
-    url = sqs.get_queue_url(QueueName="events")["QueueUrl"]
+    assert create(cfn, "told", template)["StackStatus"] == "CREATE_COMPLETE", reasons(cfn, "told")
+    url = sqs.get_queue_url(QueueName="told")["QueueUrl"]
     entry = {"Source": "loadproof", "DetailType": "Verdict", "Detail": json.dumps({"verdict": "FAIL"})}
     aws("events").put_events(Entries=[entry])
     (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
     assert json.loads(message["Body"])["detail"] == {"verdict": "FAIL"}
     rule["EventPattern"] = {"source": ["somebody.else"]}
-    assert update(cfn, "events", template)["StackStatus"] == "UPDATE_COMPLETE"
+    assert update(cfn, "told", template)["StackStatus"] == "UPDATE_COMPLETE"
     aws("events").put_events(Entries=[entry])
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
-    assert delete(cfn, "events")["StackStatus"] == "DELETE_COMPLETE"
-    assert aws("events").list_rules(NamePrefix="events-")["Rules"] == []
+    assert delete(cfn, "told")["StackStatus"] == "DELETE_COMPLETE"
+    assert aws("events").list_rules(NamePrefix="told-")["Rules"] == []
 
 
 def test_schedule_is_kept_changed_and_removed(aws: Aws) -> None:
