@@ -176,6 +176,16 @@ def unreadable_json(image: str, variables: Mapping[str, str]) -> Iterator[tuple[
                 yield variable, says.format(value=variables[variable])
 
 
+def too_few_on_cpu(variables: Mapping[str, str], max_loras: int | None) -> tuple[str, str] | None:
+    """The variable that keeps fewer adapters in memory than a batch may have, and what vLLM says of it (LoRAConfig of
+    vllm/config.py in 0.3.0 to 0.10.0, of vllm/config/lora.py since)."""
+    for variable in ("SM_VLLM_MAX_CPU_LORAS", "OPTION_MAX_CPU_LORAS"):
+        written = variables.get(variable, "")
+        if written.isdecimal() and int(written) < (max_loras or 1):
+            return variable, f"max_cpu_loras ({written}) must be >= max_loras ({max_loras or 1})"
+    return None
+
+
 def _count(software: str, text: str) -> None:
     """Rust's `usize`."""
     if not re.fullmatch(r"\+?\d+", text):

@@ -17,14 +17,24 @@ from loadproof.catalog.readers import HostImage, table
 Outcome = Literal["starting", "asked"]
 _VERSION: Final = r"(\d+(?:\.\d+)+)"
 _CUDA_TAG: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
+# What a server says of a model type that it does not know.
+_UNKNOWN: Final = (
+    "`Model architectures [...] are not supported for now`, or `Transformers does not recognize this architecture`"
+)
+_SERVERS: Final = (
+    ("vllm", "vLLM", _UNKNOWN),
+    ("sglang", "SGLang", _UNKNOWN),
+    ("tgi", "TGI", "`Unsupported model type`; sharded, `sharded is not supported for AutoModel`"),
+)
 # Software -> the repositories whose tags name it, and how.
 _NAMED: Final = (
     ("djl", r"^djl-inference$", rf"^v?{_VERSION}"),
     ("lmi_image", r"^djl-inference$", rf"-lmi{_VERSION}"),
     ("trtllm", r"^djl-inference$", rf"-tensorrtllm{_VERSION}"),
     ("tgi", r"tgi-inference$", rf"(?:^|-)tgi{_VERSION}"),
+    ("tgi", r"^text-generation-inference$", rf"^v?{_VERSION}"),
     ("optimum_neuron", r"tgi-inference$", rf"-optimum{_VERSION}"),
-    ("vllm", r"^(?:huggingface-)?vllm$", rf"^v?{_VERSION}"),
+    ("vllm", r"^(?:huggingface-)?vllm(?:-openai)?$", rf"^v?{_VERSION}"),
     ("sglang", r"^sglang$", rf"^v?{_VERSION}"),
     ("transformers", r"", rf"-transformers{_VERSION}"),
 )
@@ -69,11 +79,17 @@ class ContractRefusal:
 
 @dataclass(frozen=True, slots=True)
 class ModelType:
-    """A model type by its models' ids, and the first Transformers that knows it (`since`)."""
+    """A model type by its models' ids, and the first version of each software that knows it.
+
+    `since` is of Transformers. An empty version is not known, or knew it from its own first on: it refuses nothing.
+    """
 
     model_type: str
     models: str
     since: str
+    vllm: str
+    sglang: str
+    tgi: str
     source: str
     date: str
 
@@ -84,6 +100,7 @@ class Running:
 
     image: str
     model_id: str | None = None
+    base_id: str | None = None  # of a fine-tune, the model whose shape it has
     accelerator: str | None = None
     driver: str | None = None  # of the host
     quantization: str | None = None
@@ -160,9 +177,24 @@ def adapter_switch(image: str) -> str | None:
 def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[ContractRefusal]:
     """What is published to go wrong with exactly this; of one outcome, or of all."""
     software = software_of(running.image)
-    for refusal in (*contract_refusals(), *_of_older_transformers(software)):
-        if (outcome is None or refusal.outcome == outcome) and _holds(refusal, running, software):
-            yield refusal
+    published = [one for one in contract_refusals() if _holds(one, running, software)]
+    if not any(one.models for one in published):  # what somebody published of this very model says more
+        generated = (*_of_older_transformers(software), *_of_older_servers(software))
+        published += [one for one in generated if _holds(one, running, software)]
+    yield from (one for one in published if outcome is None or one.outcome == outcome)
+
+
+def _of_older_servers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:
+    """Model types newer than the image's server. What Transformers knows only by a model's own code may run in LMI
+    without vLLM, so that nothing is said of it there."""
+    for one in model_types():
+        for name, title, words in _SERVERS:
+            version, since = software.get(name), getattr(one, name)
+            elsewhere = "lmi_image" in software and not one.since
+            if not since or version is None or elsewhere or not within(version, "", since):
+                continue
+            says = f"{title} {version} does not know model type {one.model_type} ({words})"
+            yield _refusal(one, "starting", says, f"use an image with {title} {since} or newer")
 
 
 def _of_older_transformers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:
@@ -171,6 +203,8 @@ def _of_older_transformers(software: Mapping[str, str]) -> Iterator[ContractRefu
     packed = software.get("transformers")
     bound = next((one.value for one in _facts_of(software, "transformers_below")), "")
     for one in model_types():
+        if not one.since:
+            continue
         if bound and within(one.since, bound, ""):
             says, mend = f"ValueError: Unsupported model type {one.model_type}", "use vLLM, SGLang or LMI"
             yield _refusal(one, "starting", says, mend)
@@ -199,7 +233,7 @@ def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, st
     written = [f"{name}={value}" for name, value in (running.variables or {}).items()]
     return (
         (not refusal.image or re.search(refusal.image, running.image) is not None)
-        and (not refusal.models or re.search(refusal.models, running.model_id or "") is not None)
+        and (not refusal.models or any(re.search(refusal.models, one) for one in _ids(running)))
         and (not refusal.accelerators or running.accelerator in refusal.accelerators.split("; "))
         and (not refusal.driver_below or _older(running.driver, refusal.driver_below))
         and (not refusal.quantizations or running.quantization in refusal.quantizations.split())
@@ -208,6 +242,11 @@ def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, st
         and (not refusal.mounted or running.mounted)
         and (not refusal.remote_code or running.remote_code is False)
     )
+
+
+def _ids(running: Running) -> tuple[str, ...]:
+    """The model's id, and that of the model whose shape it has."""
+    return (running.model_id or "", running.base_id or "")
 
 
 def _older(driver: str | None, bound: str) -> bool:

@@ -21,6 +21,7 @@ class ContainerView:
     tags: Mapping[str, str]  # of the Model or component; `loadproof:model-id` names the model for the twin
     ami_version: str | None = None  # InferenceAmiVersion of its variant; None: SageMaker's default host
     adapter: bool = False  # requests are for an adapter that the container was asked to load
+    adapter_name: str | None = None  # as SageMaker names it to the container: its component's name
 
 
 @dataclass(frozen=True, slots=True)

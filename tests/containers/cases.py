@@ -13,7 +13,9 @@ from loadproof.localcloud.directory import ContainerView
 
 REGISTRY: Final = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 CASES: Final[tuple[Mapping[str, Any], ...]] = tuple(
-    yaml.safe_load((Path(__file__).parent / "published_failures.yaml").read_text(encoding="utf-8"))
+    case
+    for name in ("published_failures.yaml", "held_out_failures.yaml")
+    for case in yaml.safe_load((Path(__file__).parent / name).read_text(encoding="utf-8"))
 )
 # The shape of a model that the catalog does not have, so that its absence is not what is found: any 7B.
 _ANY_7B: Final = {
@@ -54,7 +56,9 @@ def profile_of(case: Mapping[str, Any]) -> dict[str, Any]:
     if case.get("source_type") == "hub":
         model["source"] = {"type": "hub", "revision": "0" * 40}
     model |= {name: case[name] for name in ("quantization", "dtype", "trust_remote_code") if name in case}
-    if architecture(case["model"]) is None:
+    if "architecture" in case:
+        model["architecture"] = dict(case["architecture"])
+    elif architecture(case["model"]) is None:
         model["architecture"] = _ANY_7B | {"parameters_b": case.get("parameters_b", 7.2)}
     endpoint: dict[str, Any] = {"instance_type": case["instance"], **case.get("endpoint", {})}
     if case.get("ami"):

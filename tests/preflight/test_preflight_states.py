@@ -23,6 +23,19 @@ def empty_bucket(world: World) -> None:
     world.client("s3").delete_object(Bucket=world.bucket, Key="llama/model.safetensors")
 
 
+def only_config(world: World) -> None:
+    """An upload that broke off, or git without its large files."""
+    empty_bucket(world)
+    for name in ("config.json", "tokenizer.model", "model.safetensors.index.json"):
+        world.client("s3").put_object(Bucket=world.bucket, Key=f"llama/{name}", Body=b"{}")
+
+
+def weights_elsewhere(world: World) -> None:
+    """LMI's own file may name a model anywhere."""
+    only_config(world)
+    world.client("s3").put_object(Bucket=world.bucket, Key="llama/serving.properties", Body=b"option.model_id=a/b")
+
+
 def no_bucket(world: World) -> None:
     world.profile(
         {
@@ -198,6 +211,9 @@ STATES: dict[str, tuple[Change, str, str]] = {
     "bucket is missing": (no_bucket, "LA121", "there is no bucket nobodys-models"),
     "bucket lies in another region": (bucket_elsewhere, "LA121", "the bucket lies in eu-west-1"),
     "weights are missing": (empty_bucket, "LA122", "nothing lies there; needed: weights of chat"),
+    "config.json without weights": (
+        only_config, "LA122", "without weights: config.json, model.safetensors.index.json, tokenizer.model; needed:",
+    ),
     "adapter is missing": (
         lambda w: w.client("s3").delete_object(Bucket=w.bucket, Key="legal.tar.gz"), "LA122", "adapter legal of chat",
     ),
@@ -301,6 +317,12 @@ def test_where_all_is_well_nothing_is_found(world: World) -> None:
     seen = world.seen()
     assert [str(one) for one in seen.findings] == []
     assert seen.looked_at > 40
+
+
+def test_a_file_that_may_name_weights_elsewhere_is_well(world: World) -> None:
+    """LMI's serving.properties names a model; so may code."""
+    weights_elsewhere(world)
+    assert [str(one) for one in world.seen().findings] == []
 
 
 def test_a_bucket_for_tls_alone_is_well(world: World) -> None:

@@ -7,9 +7,16 @@ from itertools import chain
 from typing import Any, Final
 
 from loadproof.catalog import Architecture, architecture, container_images, instances
-from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json, unreadable_values, words_of
+from loadproof.catalog.arguments import (
+    too_few_on_cpu,
+    unknown_arguments,
+    unknown_parsers,
+    unreadable_json,
+    unreadable_values,
+    words_of,
+)
 from loadproof.catalog.contracts import fact
-from loadproof.catalog.formats import torn_blocks
+from loadproof.catalog.formats import torn_blocks, torn_groups
 from loadproof.families import FAMILIES, ContainerFamily, Settings
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import CannotStartError
@@ -73,9 +80,11 @@ def check_shape(view: ContainerView, name: Family, shape: Architecture, model_id
     if view.adapter:
         return
     settings = settings_from_variables(name, view.environment)
+    degree = settings.tensor_parallel_degree or 1
     for said in (
-        *_split(shape, settings.tensor_parallel_degree or 1),
-        *torn_blocks(name, model_id, shape, settings.tensor_parallel_degree or 1, view.environment),
+        *_split(shape, degree),
+        *torn_blocks(name, model_id, shape, degree, view.environment),
+        *torn_groups(name, model_id, quantization_from_variables(name, view.environment) or "", shape, degree),
         *_longest(view, FAMILIES[name], settings, shape),
         *_offline(view, name, model_id),
         *_unquantized(view, name, model_id),
@@ -136,6 +145,9 @@ def _adapters(view: ContainerView, settings: Settings) -> Iterator[str]:
     rank, ranks = getattr(settings, "max_lora_rank", None), (fact(view.image, "lora_ranks") or "").split()
     if rank is not None and ranks and str(rank) not in ranks:
         yield f"max_lora_rank ({rank}) must be one of {', '.join(ranks)}"
+    said = too_few_on_cpu(view.environment, getattr(settings, "max_loras", None))
+    if said is not None:
+        yield said[1]
 
 
 def _parallel(view: ContainerView, place: Place, name: Family, settings: Settings) -> Iterator[str]:

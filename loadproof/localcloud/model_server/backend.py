@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 import aiohttp
 import orjson
 
+from loadproof.localcloud.model_server.backend_adapters import adapter_headers, for_adapter
 from loadproof.localcloud.model_server.container import ContainerDiedError, ContainerRequest, ContainerResponse
 
 PING_TIMEOUT_S = 2.0
@@ -37,10 +38,11 @@ def health_problem(url: str) -> str | None:
 
 
 class HttpContainer:
-    """One copy in front of an HTTP model server."""
+    """One copy in front of an HTTP model server, whose answers are of an adapter where one is named."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, session: aiohttp.ClientSession, adapter: str | None = None) -> None:
         self._url = url.rstrip("/")
+        self._adapter = adapter
         self._session = session
         self._has_invocations = True
 
@@ -61,11 +63,12 @@ class HttpContainer:
         """The server is not ours to stop, and the session is shared."""
 
     async def _post(self, path: str, request: ContainerRequest) -> aiohttp.ClientResponse:
-        headers = {"Content-Type": request.content_type, "Accept": request.accept}
+        headers = {"Content-Type": request.content_type, "Accept": request.accept, **adapter_headers(self._adapter)}
+        body = request.body if path == "/invocations" else for_adapter(request.body, self._adapter)
         if request.custom_attributes is not None:
             headers["X-Amzn-SageMaker-Custom-Attributes"] = request.custom_attributes
         try:
-            return await self._session.post(f"{self._url}{path}", data=request.body, headers=headers)
+            return await self._session.post(f"{self._url}{path}", data=body, headers=headers)
         except aiohttp.ClientError as error:
             raise ContainerDiedError(f"POST {self._url}{path}: {error}") from error
 

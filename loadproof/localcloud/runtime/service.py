@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import shutil
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import aiohttp
 import orjson
@@ -14,9 +16,10 @@ from aiohttp import web
 
 from loadproof.localcloud.directory import ComponentView, ContainerView, Directory, VariantView
 from loadproof.localcloud.model_server import backend
+from loadproof.localcloud.model_server.backend_adapters import adapter_problem
 from loadproof.localcloud.model_server.clock import WallClock
 from loadproof.localcloud.model_server.container import CannotStartError, Container, ContainerRequest
-from loadproof.localcloud.model_server.contract import NoSuchRoute, Place, loads_adapters
+from loadproof.localcloud.model_server.contract import NoSuchRoute, Place, ignores_adapters, loads_adapters
 from loadproof.localcloud.model_server.named import with_model
 from loadproof.localcloud.model_server.start import check_image, start_twin, twin_deployment
 from loadproof.localcloud.model_server.weight_files import Stored, check_weights
@@ -37,6 +40,7 @@ from loadproof.localcloud.runtime.fleet import Copy, Fleet
 from loadproof.localcloud.runtime.metrics import Collected, Metrics
 from loadproof.localcloud.runtime.outside import Outside, OutsideError
 from loadproof.localcloud.runtime.target import Target
+from loadproof.localcloud.scratch import scratch_folder
 
 log = logging.getLogger(__name__)
 Answer = Callable[[Target, Copy, ContainerRequest], Awaitable[web.StreamResponse]]
@@ -75,6 +79,7 @@ class Runtime:
         self._metrics = Metrics(directory)
         self._outside = outside
         self._stored = stored
+        self._adapters: Path | None = None  # of a backend: where the server finds them
         self._capture = Capture()
         self._asynchronous = AsynchronousInference(directory, outside, self._invoke_queued, now_s)
         self._session: aiohttp.ClientSession | None = None
@@ -109,6 +114,8 @@ class Runtime:
         await self._fleet.close()
         if self._session is not None:
             await self._session.close()
+        if self._adapters is not None:
+            shutil.rmtree(self._adapters, ignore_errors=True)
 
     def check_startable(self, view: ComponentView | VariantView) -> str | None:
         """Why the container behind this component or plain variant cannot start; None when it can. May take seconds.
@@ -125,11 +132,23 @@ class Runtime:
                 place = target.whole_instance(view.instance_type)
             if self._backend_url is not None:
                 check_image(view.container, place)
-                return backend.health_problem(self._backend_url)
+                return backend.health_problem(self._backend_url) or self._adapter_problem(
+                    self._backend_url, view.container
+                )
             self._check_twin(view.container, place)
         except CannotStartError as error:
             return str(error)
         return None
+
+    def _adapter_problem(self, url: str, view: ContainerView) -> str | None:
+        """Asks the server behind everything to load an adapter, where the image that it stands for would."""
+        name = view.adapter_name
+        if name is None or not loads_adapters(view) or ignores_adapters(view):
+            return None
+        read = self._stored.read if self._stored is not None else None
+        if self._adapters is None:
+            self._adapters = scratch_folder("adapters")
+        return adapter_problem(url, name, view.model_data_s3_uri, self._adapters, read)
 
     def _check_twin(self, view: ContainerView, place: Place) -> None:
         named = self._named(view)
@@ -269,7 +288,7 @@ class Runtime:
             raise CannotStartError("the runtime is not started")
         if view.adapter and not loads_adapters(view):
             return NoSuchRoute()
-        return backend.HttpContainer(self._backend_url, self._session)
+        return backend.HttpContainer(self._backend_url, self._session, view.adapter_name)
 
     async def _sweep_forever(self) -> None:
         while True:

@@ -13,6 +13,8 @@ from loadproof.preflight.rules.rule import Found, secret_rule, weights_rule
 
 _NO_BUCKET: Final = ("404", "NoSuchBucket")
 _NO_POLICY: Final = ("NoSuchBucketPolicy", *_NO_BUCKET)
+_LOOKED_AT: Final = 50
+_BESIDE: Final = (".json", ".txt", ".md", ".jinja")
 _REGION_HEADER: Final = "x-amz-bucket-region"
 
 
@@ -48,17 +50,22 @@ def bucket_missing(need: Weights) -> Iterator[Found]:
 @weights_rule(
     "LA122",
     "No weights lie at the address",
-    reason="An empty prefix or a missing object fails the component only after its download time-out.",
+    reason="An empty prefix or a missing object fails the component only after its download time-out; one with a "
+    "config.json and no weights, when the server is to load them.",
     mend="Put the weights there before the deployment.",
 )
 def weights_missing(need: Weights) -> Iterator[Found]:
-    if _keys(need) == []:
-        yield Found(
-            need.uri,
-            "nothing lies there",
-            f"aws s3 cp LOCAL {need.uri}{'' if need.is_object else ' --recursive'}",
-            needed=need.what,
-        )
+    keys = _keys(need)
+    if keys is None or (keys and (need.is_object or len(keys) == _LOOKED_AT or not all(map(_is_beside, keys)))):
+        return
+    names = [key.rpartition("/")[2] for key in keys]
+    shown = names if len(names) < 4 else [*names[:3], "others"]
+    yield Found(
+        need.uri,
+        f"without weights: {', '.join(shown)}" if keys else "nothing lies there",
+        f"aws s3 cp LOCAL {need.uri}{'' if need.is_object else ' --recursive'}",
+        needed=need.what,
+    )
 
 
 @weights_rule(
@@ -149,9 +156,15 @@ def token_missing(need: Secret) -> Iterator[Found]:
         )
 
 
+def _is_beside(key: str) -> bool:
+    """A file that a checkpoint has beside its weights. Code, or properties, may fetch them from elsewhere."""
+    name = key.rpartition("/")[2]
+    return name.endswith(_BESIDE) or name in ("tokenizer.model", "LICENSE", ".gitattributes")
+
+
 def _keys(need: Weights) -> list[str] | None:
     """Its first objects, as many as are looked at one by one; None without the bucket."""
-    params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": 50}
+    params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": _LOOKED_AT}
     found = need.account.read("s3", "list_objects_v2", params, _NO_BUCKET)
     if found is None:
         return None

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog.arguments import unknown_arguments, unknown_parsers, unreadable_json, unreadable_values
+from loadproof.catalog.arguments import (
+    too_few_on_cpu,
+    unknown_arguments,
+    unknown_parsers,
+    unreadable_json,
+    unreadable_values,
+)
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
 from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
@@ -60,6 +66,10 @@ def adapter_contract(placed: Placed) -> Iterator[Found]:
     container, adapters = placed.component.container, placed.component.adapters
     image = image_name(container)
     yield from _ranks(placed, image)
+    few = too_few_on_cpu(container.environment, getattr(container.settings, "max_loras", None))
+    if few is not None:
+        found = f"the image's vLLM does not start: {few[1]}"
+        yield Found(placed.at("container", "environment", few[0]), found, "write at least max_loras, or delete it")
     if adapters and fact(image, "adapter_routes") == "none":
         instead = "the base model would answer for them" if fact(image, "wrong_adapter") else "they answer Not Found"
         found = f"{container.family} loads no adapters for SageMaker while it runs: {instead}"
@@ -207,6 +217,7 @@ def _running(placed: Placed) -> Iterator[tuple[Path, Running]]:
     containers = [component.container, *(one.container for one in placed.profile.components)]
     named = chosen_host(endpoint, containers)
     variables = container_variables(component, staged=is_staged(component.model, placed.profile))
+    known = catalog.architecture(component.model.id)
     for path, instance in known_instances(endpoint):
         host = catalog.host_images().get(named or "") or default_hosts().get(instance.family)
         yield (
@@ -214,6 +225,7 @@ def _running(placed: Placed) -> Iterator[tuple[Path, Running]]:
             Running(
                 image=image_name(component.container),
                 model_id=component.model.id,
+                base_id=known.hf_id if known else None,
                 accelerator=instance.accelerator,
                 driver=host.driver if host else None,
                 quantization=component.model.quantization,

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Final
 
 from loadproof.catalog import Accelerator, Architecture, Instance
-from loadproof.catalog.formats import torn_blocks
+from loadproof.catalog.formats import torn_blocks, torn_groups
 from loadproof.pages.wording import joined
 from loadproof.profiles.checks.facts import (
     GB,
@@ -91,9 +91,10 @@ def degree_fits_kv_heads(placed: Placed) -> Iterator[Found]:
 
 @component_rule(
     "LP378",
-    "Tensor parallel degree cuts through blocks of FP8 weights",
-    reason="Such a checkpoint has one scale for 128 x 128 weights, and every accelerator must get whole blocks of each "
-    "expert: vLLM and SGLang stop while loading anything else (catalog/formats.py has the sources).",
+    "Tensor parallel degree cuts through blocks of quantized weights",
+    reason="Such a checkpoint has one scale for 128 x 128 weights (FP8 in blocks) or for a group of 128 inputs (AWQ, "
+    "GPTQ), and every accelerator must get whole ones: vLLM and SGLang stop while loading anything else "
+    "(catalog/formats.py has the sources). A checkpoint of smaller groups says so in its id (`-g64`).",
     mend="Use a smaller degree, or expert parallelism, which shares experts out whole.",
 )
 def degree_keeps_blocks(placed: Placed) -> Iterator[Found]:
@@ -106,6 +107,11 @@ def degree_keeps_blocks(placed: Placed) -> Iterator[Found]:
         fits = [n for n in (1, 2, 4, 8) if n < degree and not any(torn_blocks(family, model.id, shape, n, {}))]
         found = f"{degree} cuts through blocks of the model's FP8 weights: {said}"
         yield Found(_degree_path(placed), found, f"use {joined(fits, 'or')}, or expert parallelism")
+    kind = model.quantization
+    for said in torn_groups(family, model.id, kind, shape, degree):
+        fits = [n for n in (1, 2, 4, 8) if n < degree and not any(torn_groups(family, model.id, kind, shape, n))]
+        found = f"{degree} cuts through groups of the model's {kind} weights: {said}"
+        yield Found(_degree_path(placed), found, f"use {joined(fits, 'or')}, or another format")
 
 
 @component_rule(

@@ -109,6 +109,20 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize("said", ["!" * 16, "! ! ! ! ! ! ! !", " the the the the the the the the", "哈" * 9])
+def test_one_token_over_and_over_is_no_answer(said: str) -> None:
+    """As published of broken weights and of fp16 that overflows (vllm-project/vllm/issues/22881, 13035)."""
+    (wrong,) = found(lambda name, body: generated(said), {"EndpointName": "chat", "Components": [BASE]})
+    assert "and nothing else: broken weights" in wrong
+
+
+@pytest.mark.parametrize("said", ["three", "!!!", " three, four, five", "1 1 2 1 1 1 1 1 1 1", "ten ten ten"])
+def test_an_answer_that_only_repeats_something_is_one(said: str) -> None:
+    """A short answer, or one with anything else in it."""
+    given = {"EndpointName": "chat", "Components": [{"Name": "chat-main", "Asks": ["one"]}]}
+    assert found(lambda name, body: generated(said), given) == []
+
+
 def test_what_sleeps_is_not_woken() -> None:
     """Neither the component at zero, nor its adapter, which has no copies of its own."""
     assert found(lambda name, body: b"", asleep="chat-main") == []

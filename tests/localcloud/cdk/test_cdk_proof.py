@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,6 +51,13 @@ def completion(text: str) -> bytes:
 def apart() -> bytes:
     """Never the same text twice."""
     return completion(f"answer {next(_serial)}")
+
+
+def packed_adapter() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("adapter_config.json"))
+    return packed.getvalue()
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -106,8 +115,8 @@ def project(server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> It
                 file.unlink()
         (dev / "adapted.yaml").write_text(PROFILE)
         made.client("s3").create_bucket(Bucket="weights-of-proof")
-        for key in ("llama/config.json", "legal.tar.gz"):
-            made.client("s3").put_object(Bucket="weights-of-proof", Key=key, Body=b"{}")
+        for key, body in (("llama/config.json", b"{}"), ("legal.tar.gz", packed_adapter())):
+            made.client("s3").put_object(Bucket="weights-of-proof", Key=key, Body=body)
         yield made
 
 

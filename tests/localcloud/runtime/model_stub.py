@@ -10,10 +10,13 @@ import sys
 from aiohttp import web
 
 state = {"canceled": 0, "running": 0}
+adapters: dict[str, str] = {}
 
 
 async def invocations(request: web.Request) -> web.StreamResponse:
     ask = await request.json()
+    if "who" in ask:
+        return web.json_response({"adapter": request.headers.get("X-Amzn-SageMaker-Adapter-Identifier")})
     if "status" in ask:
         return web.json_response({"error": "as asked"}, status=ask["status"])
     state["running"] += 1
@@ -42,6 +45,24 @@ async def echo(request: web.Request) -> web.Response:
     return web.json_response({"path": request.path, "asked": json.loads(await request.read())})
 
 
+async def load(request: web.Request) -> web.Response:
+    asked = await request.json()
+    if asked["name"] == "refused":
+        return web.json_response({"error": "rank 64 is greater than max_lora_rank 16"}, status=400)
+    if asked["name"] in adapters:
+        return web.json_response({"error": "already loaded"}, status=400)
+    adapters[asked["name"]] = asked["src"]
+    return web.Response()
+
+
+async def unload(request: web.Request) -> web.Response:
+    return web.Response(status=200 if adapters.pop(request.match_info["name"], None) else 404)
+
+
+async def loaded(request: web.Request) -> web.Response:
+    return web.json_response(adapters)
+
+
 async def tell(request: web.Request) -> web.Response:
     return web.json_response(state)
 
@@ -62,6 +83,8 @@ async def main(kind: str) -> None:
         app.add_routes([web.post(f"/v1/{path}", echo) for path in ("completions", "chat/completions")])
     else:
         app.add_routes([web.get("/ping", sick if kind == "sick" else healthy), web.post("/invocations", invocations)])
+        app.add_routes([web.post("/adapters", load), web.delete("/adapters/{name}", unload)])
+        app.add_routes([web.get("/adapters", loaded)])
     runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -225,6 +227,82 @@ def test_images_of_the_catalog_are_known_families() -> None:
     assert family_and_version("example.com/mine:1") is None
     # A digest names no version; the family is still told by the repository.
     assert family_and_version(f"{IMAGES['vllm'].partition(':')[0]}@sha256:12ab") == ("vllm", "")
+
+
+WITH_ADAPTERS = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "true"}
+
+
+class Bucket:
+    """A packed adapter at every address but those that end in `gone`."""
+
+    def read(self, s3_uri: str) -> bytes | None:
+        if s3_uri.endswith("gone"):
+            return None
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("adapter_config.json"))
+        return b"" if s3_uri.endswith("cut") else packed.getvalue()
+
+    def start(self, s3_uri: str, length: int) -> bytes:
+        return b""
+
+    def sizes(self, s3_uri: str) -> dict[str, int]:
+        return {}
+
+
+def adapter(name: str, source: str = "s3://weights/legal.tar.gz") -> ContainerView:
+    base = container("vllm", WITH_ADAPTERS)
+    return replace(base, adapter=True, adapter_name=name, model_data_s3_uri=source)
+
+
+def problem(cloud: LocalRuntime, view: ContainerView) -> str | None:
+    cloud.directory.add_component("e", view.adapter_name or "", view)
+    return cloud.runtime.check_startable(cloud.directory.known_components[view.adapter_name or ""])
+
+
+def asked_who(cloud: LocalRuntime, component: str) -> Any:
+    ask = json.dumps({"who": True})
+    answer = cloud.client().invoke_endpoint(EndpointName="e", InferenceComponentName=component, Body=ask)
+    return json.loads(answer["Body"].read())["adapter"]
+
+
+def test_an_adapter_is_loaded_by_the_server_and_named_in_every_request(backend: str) -> None:
+    """POST /adapters with a folder that holds it, and SageMaker's header; the base has none. Twice, as in an update."""
+    with local_runtime(backend_url=backend, stored=Bucket()) as cloud:
+        cloud.directory.add_component("e", "e-main", container("vllm", WITH_ADAPTERS))
+        assert [problem(cloud, adapter("e-legal")) for _ in range(2)] == [None, None]
+        with urllib.request.urlopen(f"{backend}/adapters", timeout=30) as answer:
+            folder = Path(json.loads(answer.read())["e-legal"])
+        assert [path.name for path in folder.iterdir()] == ["adapter_config.json"]
+        assert (asked_who(cloud, "e-legal"), asked_who(cloud, "e-main")) == ("e-legal", None)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (adapter("refused"), 'answered 400: {"error": "rank 64 is greater than max_lora_rank 16"}'),
+        (adapter("e-legal", "s3://weights/gone"), "s3://weights/gone is no tar.gz that can be unpacked"),
+        (adapter("e-legal", "s3://weights/cut"), "s3://weights/cut is no tar.gz that can be unpacked"),
+    ],
+    ids=["refused", "gone", "cut"],
+)
+def test_an_adapter_that_the_server_does_not_load_fails_its_component(
+    backend: str, view: ContainerView, said: str
+) -> None:
+    """In the server's words; what is nowhere, or cut off, never gets to it."""
+    with local_runtime(backend_url=backend, stored=Bucket()) as cloud:
+        assert said in (problem(cloud, view) or "")
+
+
+def test_an_openai_api_knows_an_adapter_as_a_model() -> None:
+    """A server without /adapters and /invocations, such as vLLM with --lora-modules: InService, as on AWS."""
+    with model_server("openai") as url, local_runtime(backend_url=url, stored=Bucket()) as cloud:
+        assert problem(cloud, adapter("e-legal")) is None
+        answer = cloud.client().invoke_endpoint(
+            EndpointName="e", InferenceComponentName="e-legal", Body=json.dumps({"prompt": "x", "model": "base"})
+        )
+        assert json.loads(answer["Body"].read())["asked"] == {"prompt": "x", "model": "e-legal"}
 
 
 def test_what_the_image_refuses_is_refused_with_a_server_behind_it(cloud: LocalRuntime) -> None:

@@ -192,6 +192,7 @@ def _component_container(
         tags={**base.tags, **store.tags.get(component.arn, {})},
         ami_version=ami_version,
         adapter=component.base_name is not None,
+        adapter_name=component.name if component.base_name is not None else None,
     )
 
 

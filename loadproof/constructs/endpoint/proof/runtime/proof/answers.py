@@ -4,6 +4,7 @@ An adapter that its server never loaded is InService all the same: its requests 
 """
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ from loadproof.wire.custom_resource import PATIENCE_S, POLL_S, once_ready, with_
 from loadproof.wire.payloads import answer_text
 
 SHOWN_CHARACTERS = 200
+# A token that is the likeliest of a vector of NaN (`!` of most tokenizers), and nothing else: broken weights, or values
+# that fp16 does not hold (github.com/vllm-project/vllm/issues/22881, 13035 and 14126).
+ONE_TOKEN = re.compile(r"(.{1,12}?)\1{7,}", re.DOTALL)
 
 
 class WrongAnswerError(Exception):
@@ -47,6 +51,11 @@ def unanswered(given: dict[str, Any], serving: Callable[[str], bool], runtime: A
         said[planned["Name"]] = texts
         if not any(text.strip() for text in texts):
             yield f"{what} answers without any text"
+        elif all(map(says_one_token, texts)):
+            yield (
+                f"{what} answers {texts[0].strip()[:16]!r} and nothing else: broken weights, or a model that fp16 does "
+                "not hold (write model.dtype: bf16)"
+            )
         elif said.get(planned.get("Base")) == texts:
             yield f"{what} answers like its base {planned['Base']} does: the adapter takes no part in it"
 
@@ -78,6 +87,11 @@ def asked_later(runtime: Any, s3: Any, endpoint: str, place: str, body: str) -> 
     finally:
         s3.delete_object(Bucket=bucket, Key=key)
     raise WrongAnswerError(f"nothing at {accepted['OutputLocation']} after {PATIENCE_S:.0f} s")
+
+
+def says_one_token(text: str) -> bool:
+    """True for one character or one token at least eight times, and nothing else."""
+    return ONE_TOKEN.fullmatch("".join(text.split())) is not None
 
 
 def left_at(s3: Any, place: str | None) -> bytes | None:
