@@ -1,0 +1,42 @@
+"""What a profile promises of its endpoint: its objectives, and those that classes of its traffic have of their own.
+
+Whoever judges, predicts or compares objectives goes by these, so that no verb forgets a class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loadproof.profiles.schema import Objectives, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One bound at the objectives' concurrency; the unit is in its name. `part` is the class whose requests it is of,
+    empty: of all requests. `path` is where the profile writes it."""
+
+    name: str
+    bound: float
+    path: str
+    part: str = ""
+
+    @property
+    def label(self) -> str:
+        return label_of(self.name, self.part)
+
+
+def label_of(name: str, part: str) -> str:
+    """`ttft_p95_ms`, or `ttft_p95_ms of agent` where it is a class's."""
+    return f"{name} of {part}" if part else name
+
+
+def promises_of(profile: Profile) -> tuple[Promise, ...]:
+    """The profile's own in the schema's order, then those of each class."""
+    own = [Promise(name, bound, f"objectives.{name}") for name, bound in profile.objectives.bounds.items()]
+    of_classes = [
+        Promise(name, one.objectives[name], f"workload.classes[{place}].objectives.{name}", one.name)
+        for place, one in enumerate(profile.workload.classes)
+        for name in Objectives.model_fields
+        if name in one.objectives
+    ]
+    return (*own, *of_classes)
