@@ -9,7 +9,8 @@ from typing import Final, Literal
 from loadproof.capacity.confidence import Confidence, less_sure
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.workload import PlannedWorkload
-from loadproof.profiles.promises import Promise, label_of
+from loadproof.profiles.promises import Promise
+from loadproof.sessions import label_of
 
 Expected = Literal["meets", "near", "misses", "unknown"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loadproof.profiles.schema import Objectives, Profile
+from loadproof.sessions import label_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,6 @@ class Promise:
     @property
     def label(self) -> str:
         return label_of(self.name, self.part)
-
-
-def label_of(name: str, part: str) -> str:
-    """`ttft_p95_ms`, or `ttft_p95_ms of agent` where it is a class's."""
-    return f"{name} of {part}" if part else name
 
 
 def promises_of(profile: Profile) -> tuple[Promise, ...]:

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from loadproof import rules
 from loadproof.errors import Problem
 from loadproof.profiles import Environment, Profile
-from loadproof.profiles.promises import label_of
+from loadproof.sessions import label_of
 from loadproof.usd import usd_per_month
 
 Severity = Literal["info", "warning", "risk", "break"]

@@ -12,7 +12,6 @@ from loadproof.pages.wording import NO_DATA as NO_DATA
 from loadproof.pages.wording import bound_text, objective_title, objective_value
 from loadproof.pages.wording import counted as counted
 from loadproof.pages.wording import usd as usd
-from loadproof.profiles.promises import label_of
 from loadproof.review.model import Severity
 from loadproof.review.shapes import (
     CostDocument,
@@ -23,6 +22,7 @@ from loadproof.review.shapes import (
     ProfileDocument,
     ResourceDocument,
 )
+from loadproof.sessions import label_of
 
 # Shape and word, so that no meaning hangs on colour.
 SEVERITY_MARKS: Final[dict[Severity, tuple[str, str]]] = {

@@ -39,7 +39,7 @@ from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.objectives import ERROR_RATE, NOTICED, RATE_NAMES, TOKENS_PER_S, Objective, figure
 from loadproof.bench.spec import AnswerLength
-from loadproof.profiles.promises import label_of
+from loadproof.sessions import label_of
 
 ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 

@@ -17,7 +17,7 @@ from loadproof.bench.measure.steady import SteadyState, steady_tokens_per_s
 from loadproof.bench.objectives import ERROR_RATE, Objective, figure
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.invocation.outcomes import OutcomeKind
-from loadproof.profiles.promises import label_of
+from loadproof.sessions import label_of
 
 Rule = Literal[
     "client",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.table import Table
 
 from loadproof.cli.printing import NARROWEST, say_beside, say_folded, tables_on
-from loadproof.profiles.promises import label_of
+from loadproof.sessions import label_of
 from loadproof.simulation import CopyCount, Latencies, ProfileSimulation
 from loadproof.simulation.windows import Window, merged
 from loadproof.terminal import Terminal
