@@ -302,3 +302,8 @@ def equal_requests(input_tokens: int, output_tokens: int) -> Mixture:
     """Single requests that are all as long as each other."""
     prompt, answer = (TokenCounts("fixed", float(tokens)) for tokens in (input_tokens, output_tokens))
     return Mixture((SessionClass((Step(prompt, answer),)),))
+
+
+def label_of(name: str, part: str) -> str:
+    """An objective of the class `part`: `ttft_p95_ms of agent`; of all requests (empty): `ttft_p95_ms`."""
+    return f"{name} of {part}" if part else name

@@ -11,10 +11,11 @@ from loadproof.capacity.confidence import Confidence, confidence_of, unverified_
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.outlook import Expected, ObjectiveOutlook, outlook_of
+from loadproof.capacity.outlook import Expected, ObjectiveOutlook, outlook_of, sure_of
 from loadproof.capacity.search import ladder
 from loadproof.capacity.workload import PlannedWorkload
 from loadproof.knee import find_knee
+from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Profile
 from loadproof.usd import usd_per_million_tokens
 
@@ -43,7 +44,9 @@ def assess(
     climbed = ladder(rung, deployment, unit=deployment.copies) if at_objectives else ()
     knee = find_knee([(row.concurrency, row.output_tokens_per_s, row.e2e_ms) for row in climbed])
     rate = knee.output_tokens_per_s if knee else None
-    outlook = outlook_of(profile.objectives, at_objectives, workload, confidence)
+    promises = promises_of(profile)
+    confidence = sure_of(confidence, promises, at_objectives)
+    outlook = outlook_of(promises, at_objectives, workload, confidence)
     return Alternative(
         instance_type=deployment.instance.instance_type,
         accelerator=deployment.accelerator.name,

@@ -25,6 +25,7 @@ from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.outlook import Expected
 from loadproof.capacity.workload import PlannedWorkload, planned_deployment
 from loadproof.profiles.checks import errors_of
+from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Environment, Profile
 from loadproof.simulation.replay import replayed_workload
 
@@ -209,7 +210,7 @@ def _played(profile: Profile, choices: Sequence[_Choice]) -> tuple[list[Alternat
     The twin leaves throughput, cost and mean E2E as the formula has them. So what the formula puts behind a choice that
     meets all objectives when it is played cannot be the better one for any goal.
     """
-    best: Expected = "meets" if profile.objectives.bounds else "unknown"
+    best: Expected = "meets" if promises_of(profile) else "unknown"
     sure: list[Standing] = []
     played: list[Alternative] = []
     beaten = 0

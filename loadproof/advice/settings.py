@@ -24,7 +24,9 @@ from loadproof.families import FAMILIES, UNLIMITED
 from loadproof.knee import find_knee
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.checks.facts import most_tokens
+from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Environment, Profile
+from loadproof.simulation.replay import replayed
 
 # A figure must move by this much to be worth an edit, and no other may get worse by more than that.
 _WORTH = 0.05
@@ -201,9 +203,9 @@ def _at_level(
         if run is not None:
             yield figure(f"p90 latency in ms of a run at {at} in flight", run.latency_p90_ms, replayed="e2e_p90_ms")
             yield more(f"output tokens/s of a run at {at} in flight", run.output_tokens_per_s, concurrency=at)
-    rows = outlook_of(
-        profile.objectives, level, workload, confidence_of(deployment, workload.turns, workload.input_tokens)
-    )
+    promises, confidence = promises_of(profile), confidence_of(deployment, workload.turns, workload.input_tokens)
+    judged = replayed(workload).level(deployment, at) if any(one.part for one in promises) else level
+    rows = outlook_of(promises, judged, workload, confidence)
     yield figure(_MISSED, sum(row.expected != "meets" for row in rows))
 
 

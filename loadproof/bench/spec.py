@@ -319,6 +319,12 @@ class BenchmarkSpec:
     """SHA-256 of each dataset, tokenizer and trace, by its path above; a folder's is over its names and files"""
 
     @property
+    def class_objectives(self) -> dict[str, tuple[Objective, ...]]:
+        """Of each class of the traffic that has bounds of its own."""
+        found = {one.name: tuple(Objective(*bound) for bound in one.bounds) for one in self.workload.classes}
+        return {name: objectives for name, objectives in found.items() if objectives}
+
+    @property
     def fixed_loads(self) -> tuple[Load, ...]:
         """The levels that are known before the run; none of a search."""
         if self.search is not None:

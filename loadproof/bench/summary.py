@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from itertools import chain
 from typing import Any
 
 from loadproof.bench.document import SCHEMA_VERSION, Conditions, Level, Planned, RunTarget, RunWorkload, Summary, WarmUp
@@ -17,11 +18,12 @@ from loadproof.bench.measure.latencies import pooled
 from loadproof.bench.measure.levels import MeasuredLevel, measured_levels
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.observer import Row
+from loadproof.bench.measure.parts import held_against
 from loadproof.bench.measure.phases import Phases, phases_of
 from loadproof.bench.measure.records import RecordFile, RequestRecord
 from loadproof.bench.measure.scaling import deployed_of, scaling_of
 from loadproof.bench.measure.steady import drain, steady_tokens_per_s
-from loadproof.bench.objectives import ERROR_RATE, LATENCY_METRICS, Objective
+from loadproof.bench.objectives import ERROR_RATE, LATENCY_METRICS
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.search.levels import search_result
 from loadproof.bench.search.planned import judged_level, probes_of, wanted_value
@@ -89,18 +91,12 @@ def build_summary(
 def _judgements(spec: BenchmarkSpec, judged: MeasuredLevel | None) -> tuple[Judgement, ...]:
     metrics, records = (judged.metrics, judged.records) if judged else (measure_level(1, ()), ())
     seed, answer_length = spec.workload.seed, spec.workload.answer_length
-    estimated = sum(one.name != ERROR_RATE for one in spec.objectives) + sum(map(len, _bounds(spec).values()))
-    found = [judge(objective, records, metrics, seed, answer_length, estimated) for objective in spec.objectives]
-    for part, objectives in _bounds(spec).items():
-        ours = [record for record in records if record.part == part]
-        level = replace(measure_level(metrics.concurrency, ours), offered=metrics.offered)
-        found += (replace(judge(one, ours, level, seed, answer_length, estimated), part=part) for one in objectives)
-    return tuple(found)
-
-
-def _bounds(spec: BenchmarkSpec) -> dict[str, list[Objective]]:
-    """Of each class that has objectives of its own."""
-    return {one.name: [Objective(*bound) for bound in one.bounds] for one in spec.workload.classes if one.bounds}
+    held = list(held_against(spec, records, metrics))
+    estimated = sum(one.objective.name != ERROR_RATE for one in held)
+    return tuple(
+        replace(judge(one.objective, one.records, one.level, seed, answer_length, estimated), part=one.part)
+        for one in held
+    )
 
 
 def _verdict(
@@ -117,7 +113,7 @@ def _verdict(
     # A search goes past what the endpoint can do: what it met there is no fault.
     levels = [metrics] if spec.search and metrics else [level.metrics for level in measured.values()]
     at_concurrency = metrics.concurrency if metrics else (load.concurrency if load else None) or 1
-    objectives = [*spec.objectives, *(one for bounds in _bounds(spec).values() for one in bounds)]
+    objectives = [*spec.objectives, *chain.from_iterable(spec.class_objectives.values())]
     verdict = decide(judgements, levels, objectives, at_concurrency, spec.max_error_rate, metrics, load)
     return replace(
         verdict,

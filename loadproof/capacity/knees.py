@@ -11,7 +11,7 @@ from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.search import last_that
 from loadproof.capacity.workload import PlannedWorkload
 from loadproof.knee import Knee, find_knee, half_latency_knee, objective_knee
-from loadproof.profiles.schema import Objectives
+from loadproof.profiles.promises import Promise
 
 _LATENCY = ("ttft_", "itl_", "tpot_", "e2e_")
 
@@ -19,7 +19,7 @@ _LATENCY = ("ttft_", "itl_", "tpot_", "e2e_")
 def find_knees(
     deployment: PlannedDeployment,
     workload: PlannedWorkload,
-    objectives: Objectives,
+    promises: Sequence[Promise],
     confidence: Confidence,
     climbed: Sequence[PredictedLevel],
 ) -> tuple[Knee, ...]:
@@ -28,24 +28,24 @@ def find_knees(
     `climbed` is the ladder; the objective bound is exact, found by halving between its rungs.
     """
     rows = [(level.concurrency, level.output_tokens_per_s, level.e2e_ms) for level in climbed]
-    bound = _objective_bound(deployment, workload, objectives, confidence, climbed)
+    bound = _objective_bound(deployment, workload, promises, confidence, climbed)
     return tuple(knee for knee in (bound, half_latency_knee(rows), find_knee(rows)) if knee is not None)
 
 
 def _objective_bound(
     deployment: PlannedDeployment,
     workload: PlannedWorkload,
-    objectives: Objectives,
+    promises: Sequence[Promise],
     confidence: Confidence,
     climbed: Sequence[PredictedLevel],
 ) -> Knee | None:
-    if not any(name.startswith(_LATENCY) for name, _ in _bounds(objectives)):
+    if not any(one.name.startswith(_LATENCY) for one in promises):
         return None
 
     def missed(level: PredictedLevel) -> str | None:
-        for row in outlook_of(objectives, level, workload, confidence):
+        for row in outlook_of(promises, level, workload, confidence):
             if row.name.startswith(_LATENCY) and row.predicted is not None and row.predicted > row.bound:
-                return f"{row.name} is predicted at {row.predicted:,.0f}, over {row.bound:,.0f}"
+                return f"{row.label} is predicted at {row.predicted:,.0f}, over {row.bound:,.0f}"
         return None
 
     def holds(concurrency: int) -> bool:
@@ -61,7 +61,3 @@ def _objective_bound(
             (level.concurrency, level.output_tokens_per_s, missed(level)) for level in between if level is not None
         ]
     return objective_knee(rows)
-
-
-def _bounds(objectives: Objectives) -> list[tuple[str, float]]:
-    return [(name, value) for name, value in objectives if name != "at_concurrency" and value is not None]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from loadproof.capacity.confidence import Confidence
+from loadproof.capacity.confidence import Confidence, less_sure
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.workload import PlannedWorkload
-from loadproof.profiles.schema import Objectives
+from loadproof.profiles.promises import Promise
+from loadproof.sessions import label_of
 
 Expected = Literal["meets", "near", "misses", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveOutlook:
-    """One objective: `expected` is `near` where the bound lies inside the predicted band, `unknown` without data."""
+    """One objective: `expected` is `near` where the bound lies inside the predicted band, `unknown` without data.
+
+    `part`: the class of the traffic that it is of; empty: of all requests.
+    """
 
     name: str
     comparison: Literal["<=", ">="]
@@ -24,26 +29,51 @@ class ObjectiveOutlook:
     low: float | None
     high: float | None
     expected: Expected
+    part: str = ""
+
+    @property
+    def label(self) -> str:
+        """`ttft_p95_ms`, or `ttft_p95_ms of agent` where it is a class's."""
+        return label_of(self.name, self.part)
 
 
 def outlook_of(
-    objectives: Objectives, level: PredictedLevel | None, workload: PlannedWorkload, confidence: Confidence
+    promises: Sequence[Promise], level: PredictedLevel | None, workload: PlannedWorkload, confidence: Confidence
 ) -> tuple[ObjectiveOutlook, ...]:
-    """One row for each bound the profile sets, in the profile's order; `level` is the one the objectives name."""
-    rows = []
-    for name, bound in objectives.bounds.items():
-        predicted = None if level is None else predicted_value(name, level, workload)
-        rows.append(_outlook(name, bound, predicted, confidence, level))
-    return tuple(rows)
+    """One row for each promise (`profiles.promises`), in its order; `level` is the one the objectives name."""
+    return tuple(_outlook(one, _predicted(one, level, workload), confidence, level) for one in promises)
+
+
+_UNTOLD: Final = "a class's own bound, whose requests no formula tells apart from the others"
+
+
+def sure_of(confidence: Confidence, promises: Sequence[Promise], level: PredictedLevel | None) -> Confidence:
+    """A grade less where requests are served and a class's bound has no figure all the same."""
+    if level is None or all(_of_class(one, level) is not None for one in promises if one.part):
+        return confidence
+    return less_sure(confidence, _UNTOLD)
+
+
+def _predicted(one: Promise, level: PredictedLevel | None, workload: PlannedWorkload) -> float | None:
+    if level is None:
+        return None
+    return _of_class(one, level) if one.part else predicted_value(one.name, level, workload)
+
+
+def _of_class(one: Promise, level: PredictedLevel) -> float | None:
+    """The twin's, where it played the level; None where it did not, and where it served none of the class."""
+    tails = next((tails for part, tails in level.parts if part == one.part), None)
+    return None if tails is None else tails.at(*_parts_of(one.name)) or None
 
 
 def _outlook(
-    name: str, bound: float, predicted: float | None, confidence: Confidence, level: PredictedLevel | None
+    promise: Promise, predicted: float | None, confidence: Confidence, level: PredictedLevel | None
 ) -> ObjectiveOutlook:
+    name, bound, part = promise.name, promise.bound, promise.part
     at_least = name.endswith("_min")
     comparison: Literal["<=", ">="] = ">=" if at_least else "<="
     if predicted is None:
-        return ObjectiveOutlook(name, comparison, bound, None, None, None, "unknown")
+        return ObjectiveOutlook(name, comparison, bound, None, None, None, "unknown", part)
     if name == "error_rate_max":  # counted, not timed: the server refuses requests or it does not
         low = high = predicted
     else:
@@ -51,7 +81,7 @@ def _outlook(
     surely = low >= bound if at_least else high <= bound
     never = high < bound if at_least else low > bound
     expected: Expected = "meets" if surely else "misses" if never else "near"
-    return ObjectiveOutlook(name, comparison, bound, predicted, low, high, expected)
+    return ObjectiveOutlook(name, comparison, bound, predicted, low, high, expected, part)
 
 
 def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload) -> float:
@@ -68,7 +98,7 @@ def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload)
         return level.output_tokens_per_s
     if name == "requests_per_s_min":
         return level.requests_per_s
-    metric, statistic = name.removesuffix("_ms").rsplit("_p", 1)
+    metric, statistic = _parts_of(name)
     quantile = int(statistic) / 100
     if level.tails is not None and metric != "itl":
         return level.tails.at(metric, statistic)
@@ -81,3 +111,9 @@ def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload)
     if metric == "tpot":
         return level.tpot_ms if quantile <= 0.5 else level.tpot_longest_ms
     return level.e2e_ms + (workload.output_tokens_at(quantile) - workload.output_tokens) * level.tpot_ms
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    """(`ttft`, `95`) of `ttft_p95_ms`."""
+    metric, statistic = name.removesuffix("_ms").rsplit("_p", 1)
+    return metric, statistic

@@ -13,7 +13,7 @@ from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.knees import find_knees
 from loadproof.capacity.memory import MemoryFit, memory_fit
-from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
+from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of, sure_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
 from loadproof.capacity.workload import (
@@ -25,6 +25,7 @@ from loadproof.capacity.workload import (
 )
 from loadproof.knee import MARGINAL_GAIN, Knee
 from loadproof.profiles.mixture import busiest_per_s, image_tokens_of
+from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Profile
 from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.tree import Path
@@ -126,7 +127,10 @@ def make_plan(
     levels = tuple(found for found in map(level, listed) if found is not None)
     climbed = ladder(level, deployment, listed) if levels else ()
     at_objectives = level(profile.objectives.at_concurrency) if fits else None
-    knees = find_knees(deployment, workload, profile.objectives, confidence, climbed)
+    promises = promises_of(profile)
+    confidence = sure_of(confidence, promises, at_objectives)
+    knees = find_knees(deployment, workload, promises, confidence, climbed)
+    outlook = outlook_of(promises, at_objectives, workload, confidence)
     return Plan(
         profile_name=profile.name,
         deployment=deployment,
@@ -143,12 +147,12 @@ def make_plan(
         cost=with_expected(cost, profile, deployment, knees),
         objectives_at=profile.objectives.at_concurrency,
         at_objectives=at_objectives,
-        outlook=outlook_of(profile.objectives, at_objectives, workload, confidence),
+        outlook=outlook,
         bindings=tuple(_bindings(deployment, workload, at_objectives, knees, streaming=streaming)),
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
         scaling=scaling,
         confidence=confidence,
-        notes=tuple(_notes(profile, deployment, cost, workload, at_objectives)),
+        notes=tuple(_notes(profile, deployment, cost, workload, outlook if at_objectives else ())),
     )
 
 
@@ -184,7 +188,7 @@ def _notes(
     deployment: PlannedDeployment,
     cost: HourlyCost,
     planned: PlannedWorkload,
-    at_objectives: PredictedLevel | None,
+    outlook: tuple[ObjectiveOutlook, ...],
 ) -> Iterator[str]:
     """What the figures leave out, in words, only where it applies to this profile."""
     workload = profile.workload
@@ -203,7 +207,9 @@ def _notes(
         yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as {found}"
     if planned.turns > 1:
         yield _conversation(planned, deployment, profile.objectives.at_concurrency)
-    yield from _of_classes(planned, at_objectives)
+    for row in outlook:
+        if row.part and row.predicted is None:
+            yield f"{row.label} is not planned: nobody played its requests apart from the others"
     if workload.arrivals.hours or workload.arrivals.days:
         yield f"the curve knows no day: its busiest hour has {busiest_per_s(workload.arrivals):,.3g} requests/s"
     if workload.images is not None:
@@ -312,17 +318,3 @@ def image_note(profile: Profile) -> str:
     if tokens is None:
         return "pictures cost nothing here: nobody told how many tokens this model makes of one"
     return f"pictures are {tokens:,} prompt tokens of a session's first request; their encoder's time is left out"
-
-
-def _of_classes(workload: PlannedWorkload, level: PredictedLevel | None) -> Iterator[str]:
-    """What the twin says of the bounds that classes of the traffic have of their own."""
-    tails = dict(level.parts) if level is not None else {}
-    for one in workload.mixture.classes if workload.mixture is not None else ():
-        for name, bound in one.bounds:
-            metric, percentile, _ = name.split("_")
-            if one.name not in tails:
-                yield f"{name} of class {one.name} is not planned: only the twin knows classes apart"
-                continue
-            found = tails[one.name].at(metric, percentile.removeprefix("p"))
-            met = "meets" if found <= bound else "MISSES"
-            yield f"{name} of class {one.name} is predicted at {found:,.0f} ms: it {met} its {bound:,g} ms"

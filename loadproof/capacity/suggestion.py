@@ -41,6 +41,7 @@ from loadproof.capacity.search import ladder
 from loadproof.capacity.servers import OwnMeasurement
 from loadproof.capacity.workload import PlannedWorkload, planned_deployment, planned_workload
 from loadproof.errors import InputError
+from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Profile
 
 if TYPE_CHECKING:
@@ -304,8 +305,8 @@ class Choice:
         return confidence_of(replace(where, server=replace(where.server, own=own)), self.workload.turns)
 
     def outlook(self, confidence: Confidence) -> tuple[ObjectiveOutlook, ...]:
-        objectives = self.profile.objectives
-        return outlook_of(objectives, self._level(objectives.at_concurrency), self.workload, confidence)
+        level = self._level(self.profile.objectives.at_concurrency)
+        return outlook_of(promises_of(self.profile), level, self.workload, confidence)
 
     def widths(self, confidence: Confidence) -> Widths:
         rows = [row for row in self.outlook(confidence) if _figure_of(row.name) is not None]

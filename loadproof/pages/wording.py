@@ -62,8 +62,10 @@ def latency_of(name: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def objective_title(name: str) -> str:
-    """`TTFT p95`; an objective that is not known keeps its own name."""
+def objective_title(name: str, part: str = "") -> str:
+    """`TTFT p95`, `TTFT p95 of agent` where it is a class's; an objective that is not known keeps its own name."""
+    if part:
+        return f"{objective_title(name)} of {visible(part, 40)}"
     latency = latency_of(name)
     if latency:
         return f"{SHORT[latency[0]]} {latency[1]}"

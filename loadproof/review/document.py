@@ -15,6 +15,7 @@ from loadproof.review.model import (
     CostFigure,
     EvidenceState,
     Finding,
+    ObjectiveChange,
     ProfileReview,
     Review,
     Severity,
@@ -28,6 +29,7 @@ from loadproof.review.shapes import (
     Document,
     EvidenceDocument,
     FindingDocument,
+    ObjectiveDocument,
     ProfileDocument,
 )
 from loadproof.review.verdict import TITLES, state_of, verdict_of
@@ -90,7 +92,7 @@ def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
         "resources": [plain(row, leave_out=("possible",)) for row in one.resources],
         "costs": [_cost(row) for row in one.costs],
         "price_source": one.price_source,
-        "objectives": [plain(row) for row in one.objectives],
+        "objectives": [_objective(row) for row in one.objectives],
         "evidence": _evidence(one.evidence),
         "curves": plain(one.curves),
         "copies_short": _copies_short(one),
@@ -137,6 +139,17 @@ def place_of(subject: str, side: Side | None) -> tuple[str, int]:
         cut = max(part.rfind("."), part.rfind("["))
         part = part[:cut] if cut > 0 else ""
     return side.file, 1
+
+
+def _objective(row: ObjectiveChange) -> ObjectiveDocument:
+    """`part` only of a class's: what a review of none says, an older Loadproof reads."""
+    found: ObjectiveDocument = {
+        "name": row.name,
+        "comparison": row.comparison,
+        "before": plain(row.before),
+        "after": plain(row.after),
+    }
+    return {**found, "part": row.part} if row.part else found
 
 
 def _cost(row: CostChange) -> CostDocument:

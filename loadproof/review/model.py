@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from loadproof import rules
 from loadproof.errors import Problem
 from loadproof.profiles import Environment, Profile
+from loadproof.sessions import label_of
 from loadproof.usd import usd_per_month
 
 Severity = Literal["info", "warning", "risk", "break"]
@@ -155,12 +156,23 @@ class PredictedFigure:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveChange:
-    """One objective before and after; None where that side does not have it."""
+    """One objective before and after; None where that side does not have it.
+
+    `part` is the class of the traffic that it is of, empty: of all requests; `path` is where the head writes it, else
+    the base.
+    """
 
     name: str
     comparison: Literal["<=", ">="]
     before: PredictedFigure | None
     after: PredictedFigure | None
+    part: str = ""
+    path: str = ""
+
+    @property
+    def label(self) -> str:
+        """`ttft_p95_ms`, or `ttft_p95_ms of agent`: as a benchmark names what it judges."""
+        return label_of(self.name, self.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +185,7 @@ class MeasuredRun:
     environment_name: str | None
     profile_sha256: str
     verdict: str
-    measured: Mapping[str, float | None]  # objective name -> figure
+    measured: Mapping[str, float | None]  # objective, as ObjectiveChange.label names it -> figure
     profile: Mapping[str, object] | None = None
     link: str = ""
     signed_by: SignedBy = "claimed"

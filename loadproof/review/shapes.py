@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # before Python 3.12 pydantic reads no other
 
@@ -92,9 +92,10 @@ class FigureDocument(TypedDict):
 
 
 class ObjectiveDocument(TypedDict):
-    """One objective; a side is null where it is not set."""
+    """One objective; a side is null where it is not set. `part`: the class of the traffic that it is of, if any."""
 
     name: str
+    part: NotRequired[str]
     comparison: Literal["<=", ">="]
     before: FigureDocument | None
     after: FigureDocument | None

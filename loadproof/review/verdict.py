@@ -168,4 +168,4 @@ def _missed(row: ObjectiveChange) -> str:
     figure = row.after
     limit = "at most" if row.comparison == "<=" else "at least"
     predicted, bound = (objective_value(row.name, value) for value in (figure.predicted, figure.bound))
-    return f"{objective_title(row.name)} predicted {predicted}, objective {limit} {bound}"
+    return f"{objective_title(row.name, row.part)} predicted {predicted}, objective {limit} {bound}"

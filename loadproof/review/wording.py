@@ -22,6 +22,7 @@ from loadproof.review.shapes import (
     ProfileDocument,
     ResourceDocument,
 )
+from loadproof.sessions import label_of
 
 # Shape and word, so that no meaning hangs on colour.
 SEVERITY_MARKS: Final[dict[Severity, tuple[str, str]]] = {
@@ -147,7 +148,7 @@ def value(found: object, longest: int = LONGEST_VALUE) -> str:
 
 
 def title(row: ObjectiveDocument) -> str:
-    return objective_title(row["name"])
+    return objective_title(row["name"], row.get("part", ""))
 
 
 def bound(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
@@ -261,10 +262,11 @@ def grade(profile: ProfileDocument) -> str:
     return ""
 
 
-def measured(profile: ProfileDocument, name: str) -> str:
+def measured(profile: ProfileDocument, row: ObjectiveDocument) -> str:
     """What the newest run measured of an objective; empty where it did not."""
+    name = row["name"]
     run = profile["evidence"]["run"] if profile["evidence"]["state"] != "claimed" else None
-    figure = run["measured"].get(name) if run else None
+    figure = run["measured"].get(label_of(name, row.get("part", ""))) if run else None
     return "" if figure is None else objective_value(name, figure)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import ceil
+from math import ceil, inf
 from typing import Final
 
 from loadproof.capacity import deployment_of, memory_fit
@@ -16,8 +16,10 @@ from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles.mixture import planned_mixture_of
+from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import components_of
+from loadproof.sessions import SessionClass
 from loadproof.simulation.elastic import CopyCount
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.prefixes import RoutingCounts
@@ -73,6 +75,10 @@ class Part:
     e2e: Latencies
     bounds: tuple[tuple[str, float], ...]
 
+    @classmethod
+    def of(cls, one: SessionClass) -> Part:
+        return cls(one.name, Latencies(), Latencies(), Latencies(), one.bounds)
+
     def at(self, bound: str) -> float | None:
         """In ms, by an objective's name; None where nothing was served."""
         metric, percentile, _ = bound.split("_")
@@ -122,9 +128,9 @@ def simulate_profile(
         give_up_after_ms=limit_s * 1000,
         until_ms=minutes * 60_000,
     )
-    parts = [Part(one.name, Latencies(), Latencies(), Latencies(), one.bounds) for one in mixture.classes]
+    parts = [] if recorded else list(map(Part.of, mixture.classes))  # whose a recorded request is, nobody wrote
     watched = windows.watch(results if tell is None else _telling(results, tell))
-    summary = summarise(_by_part(watched, parts) if len(parts) > 1 else watched, _meets(profile, notes))
+    summary = summarise(_by_part(watched, parts) if len(parts) > 1 else watched, _meets(profile, parts, notes))
     windows.add_copies(copies.history)
     hours = copies.instance_hours(max(minutes * 60_000, copies.history[-1].at_ms))
     price = deployment.instance.usd_per_hour
@@ -143,7 +149,7 @@ def simulate_profile(
         notes=tuple(notes),
         routing=routing,
         routed=prefixes.counts,
-        parts=tuple(part for part in parts if part.name and part.ttft.count),
+        parts=tuple(part for part in parts if part.name and (part.ttft.count or part.bounds)),
         sessions=() if recorded or mixture.single else mixture.words,
     )
 
@@ -208,20 +214,26 @@ def _limit_s(profile: Profile) -> float:
     return min(limit_s, float(profile.benchmark.request_timeout_s))
 
 
-def _meets(profile: Profile, notes: list[str]) -> Callable[[SimulatedRequest], bool]:
-    """Whether a request is inside every latency bound, each taken as a bound on itself (goodput, as benchmarks say)."""
-    bounds: dict[str, float] = {}
-    for name, bound in profile.objectives:
-        metric = name.partition("_")[0]
-        if bound is None or metric not in ("ttft", "itl", "tpot", "e2e"):
-            continue
-        if metric == "itl":
-            notes.append(f"{name} is not part of goodput: the twin yields no gaps")
-            continue
-        bounds[metric] = min(bounds.get(metric, float("inf")), bound)
-    ttft, tpot, e2e = (bounds.get(metric, float("inf")) for metric in ("ttft", "tpot", "e2e"))
+def _meets(profile: Profile, parts: Sequence[Part], notes: list[str]) -> Callable[[SimulatedRequest], bool]:
+    """Whether a request is inside every latency bound, its class's own too, each taken as a bound on itself.
+
+    That is goodput, as benchmarks say it. `parts` are by `SimulatedRequest.part`.
+    """
+    promises, classes = promises_of(profile), [part.name for part in parts]
+    for one in promises:
+        if one.name.startswith("itl"):
+            notes.append(f"{one.name} is not part of goodput: the twin yields no gaps")
+        if one.part and one.part not in classes:
+            notes.append(f"{one.label} is not judged: nobody told which requests are of {one.part}")
+
+    def tightest(name: str, metric: str) -> float:
+        own = (one.bound for one in promises if one.part in ("", name) and one.name.startswith(metric))
+        return min(own, default=inf)
+
+    rows = [tuple(tightest(name, metric) for metric in ("ttft", "tpot", "e2e")) for name in classes or ("",)]
 
     def meets(request: SimulatedRequest) -> bool:
+        ttft, tpot, e2e = rows[request.part]
         return request.ttft_ms <= ttft and request.e2e_ms <= e2e and (request.tpot_ms or 0.0) <= tpot
 
     return meets

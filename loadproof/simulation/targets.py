@@ -32,6 +32,7 @@ from loadproof.capacity.workload import PlannedWorkload
 from loadproof.errors import InputError
 from loadproof.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, MOST_CONSUMERS, bedrock_consumers, bedrock_settings
+from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Buffer, Component, Profile, Scaling, ScalingMetric, SimpleScaling, TargetTracking
 from loadproof.profiles.settings import components_of
 from loadproof.profiles.tree import Path
@@ -201,7 +202,7 @@ def _ceiling(profile: Profile, deployment: PlannedDeployment, workload: PlannedW
     knees = find_knees(
         deployment,
         workload,
-        profile.objectives,
+        promises_of(profile),
         confidence_of(deployment, workload.turns, workload.input_tokens),
         climbed,
     )

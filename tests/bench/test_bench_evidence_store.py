@@ -22,7 +22,7 @@ from loadproof.bench.evidence.filing import at_hand, file_run, name_of
 from loadproof.bench.evidence.places import FolderPlace, Place, places_of
 from loadproof.bench.evidence.s3_place import S3Place
 from loadproof.bench.evidence.status import TreeProfile, age_of, in_days, proof_of, status_of
-from loadproof.bench.evidence.store import read_stored, stored_runs
+from loadproof.bench.evidence.store import measured_run, read_stored, stored_runs
 from loadproof.bench.from_profile import objectives_of
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import Objective
@@ -199,6 +199,16 @@ def test_a_review_sees_figures_and_profile(run: Path, chat: Path) -> None:
     assert (found.profile_name, found.environment_name, found.verdict) == ("chat", "dev", "PASS")
     assert found.measured["error_rate_max"] == 0 and 100 < (found.measured["ttft_p95_ms"] or 0) < 200
     assert found.profile and found.profile["objectives"]["at_concurrency"] == 4
+
+
+def test_what_a_class_did_is_not_what_all_requests_did(run: Path) -> None:
+    """Two bounds of one name: the review shows each beside its own."""
+    [stored] = read_stored(places_of([run.parent]))
+    assert stored.summary is not None
+    (first, *_) = (row for row in stored.summary.objectives if row.name == "ttft_p95_ms")
+    both = (replace(first, observed=150.0), replace(first, observed=900.0, part="agent"))
+    found = measured_run(replace(stored, summary=replace(stored.summary, objectives=both)))
+    assert found.measured == {"ttft_p95_ms": 150.0, "ttft_p95_ms of agent": 900.0}
 
 
 def test_a_changed_run_is_none_of_a_reviews(run: Path) -> None:

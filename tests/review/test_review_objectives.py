@@ -62,3 +62,43 @@ def test_a_missing_side_has_neither_plan_nor_reason() -> None:
     assert plan_of(None) == (None, "")
     assert plan_of(Side("x.yaml", None, None, {}, refusal="refused")) == (None, "")
     assert changes(None, None) == {}
+
+
+def classes(*bounds: tuple[str, dict[str, float]]) -> dict[str, Any]:
+    """A workload of classes with bounds of their own, a third of the sessions each."""
+    return {
+        "workload": {
+            "classes": [
+                {"name": name, "share": 0.3, "output_tokens": 32, "objectives": dict(own)} for name, own in bounds
+            ]
+        }
+    }
+
+
+def rows(before: Side | None, after: Side | None) -> dict[str, ObjectiveChange]:
+    found = objective_changes(
+        before.profile if before else None, after.profile if after else None, plan_of(before)[0], plan_of(after)[0]
+    )
+    return {change.label: change for change in found}
+
+
+def test_a_class_s_bound_is_a_row_with_the_plan_s_figure() -> None:
+    """Beside the profile's own, at the place where the file has it."""
+    of = side(classes(("fast", {"e2e_p95_ms": 2000})))
+    assert of.profile is not None
+    row = make_plan(of.profile).outlook[1]
+    found = rows(of, of)["e2e_p95_ms of fast"]
+    assert found.path == "workload.classes[0].objectives.e2e_p95_ms"
+    assert found.after is not None and row.predicted is not None
+    assert (found.after.bound, found.after.predicted, found.after.expected) == (2000, row.predicted, row.expected)
+
+
+def test_classes_are_told_apart_by_name_not_by_place() -> None:
+    """One that comes in front of another leaves that one's row what it was; one that goes has no after."""
+    two = {"e2e_p95_ms": 2000.0}
+    before = side(classes(("gone", two), ("stays", two)))
+    after = side(classes(("new", two), ("stays", two)))
+    found = rows(before, after)
+    assert list(found) == ["e2e_p95_ms", "e2e_p95_ms of new", "e2e_p95_ms of stays", "e2e_p95_ms of gone"]
+    assert (found["e2e_p95_ms of new"].before, found["e2e_p95_ms of gone"].after) == (None, None)
+    assert found["e2e_p95_ms of stays"].before and found["e2e_p95_ms of stays"].after

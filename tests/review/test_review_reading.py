@@ -278,3 +278,17 @@ def test_a_hostile_review_is_bounded_on_the_page() -> None:
     """Names are cut, however long they are."""
     shown = formatted(read_document(formatted(document(hostile()), "json").encode()), "markdown")
     assert "W" * (LONGEST_NAME + 2) not in shown
+
+
+def test_a_document_from_before_classes_had_rows_is_read() -> None:
+    """`part` is of a class's objective alone; without one the document is as it was."""
+    assert not any("part" in row for profile in left()["profiles"] for row in profile["objectives"])
+    assert all("part" not in row for row in read(left())["profiles"][0]["objectives"])
+
+
+def test_a_class_s_objective_is_named_with_its_class() -> None:
+    """In the table of the comment, out of the document alone."""
+    found = left()
+    place = next(at for at, one in enumerate(found["profiles"]) if one["objectives"] and one["state"] == "changed")
+    found["profiles"][place]["objectives"][0]["part"] = "agent"
+    assert "TTFT p95 of agent" in formatted(read(found), "markdown")

@@ -72,9 +72,12 @@ def mean_ms(level: PredictedLevel, latency: str) -> float:
 
 
 def bounds_of(plan: Plan, latency: str) -> list[tuple[str, float]]:
-    """(words, ms) of the objectives on this latency; those on gaps between tokens (ITL) are drawn with TPOT."""
+    """(words, ms) of the objectives on this latency; those on gaps between tokens (ITL) are drawn with TPOT.
+
+    A class's own are not: curves are of all requests.
+    """
     drawn_here = {"ttft": ("ttft",), "tpot": ("tpot", "itl"), "e2e": ("e2e",)}[latency]
-    named = [(latency_of(row.name), row) for row in plan.outlook]
+    named = [(latency_of(row.name), row) for row in plan.outlook if not row.part]
     return [
         (f"{objective_title(row.name)} ≤ {number(row.bound)} ms", row.bound)
         for name, row in named

@@ -44,7 +44,7 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None, profile: str =
         memory_picture=memory.memory_bar(plan.memory),
         memory_parts=memory.memory_parts(plan.memory),
         rows=rows_of(plan),
-        judged={objective_title(row.name): row.name for row in plan.outlook if row.name.endswith("_ms")},
+        judged=_judged(plan),
         percentile=lambda level, name: predicted_value(name, level, plan.workload),
         alternatives=alternatives,
         ladders=_ladders(alternatives) if alternatives else {},
@@ -102,3 +102,8 @@ def _sources(plan: Plan) -> list[tuple[str, str]]:
 
 def _text(name: str) -> str:
     return (files("loadproof.advice.page") / name).read_text(encoding="utf-8")
+
+
+def _judged(plan: Plan) -> dict[str, str]:
+    """The latency objectives of all requests, each a column of levels: name by title."""
+    return {objective_title(row.name): row.name for row in plan.outlook if row.name.endswith("_ms") and not row.part}

@@ -61,7 +61,7 @@ def sentence(plan: Plan) -> str:
 
 
 def _about(worst: ObjectiveOutlook, key: str, count: int, where: str) -> str:
-    title, limit = objective_title(worst.name), bound(worst)
+    title, limit = objective_title(worst.name, worst.part), bound(worst)
     value = f"{objective_value(worst.name, worst.predicted)} ({interval(worst)})"
     more = f"; {count - 1} more like it" if count > 1 else ""
     if key == "misses":

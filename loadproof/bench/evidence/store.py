@@ -136,7 +136,7 @@ def measured_run(run: StoredRun) -> MeasuredRun:
         environment_name=None if environment is None else str(environment),
         profile_sha256=str(profile.get("sha256")),
         verdict=run.verdict,
-        measured={row.name: row.observed for row in run.summary.objectives} if run.summary else {},
+        measured={row.label: row.observed for row in run.summary.objectives} if run.summary else {},
         profile=document if isinstance(document, Mapping) else None,
         link=run.where,
     )

@@ -39,6 +39,7 @@ from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.objectives import ERROR_RATE, NOTICED, RATE_NAMES, TOKENS_PER_S, Objective, figure
 from loadproof.bench.spec import AnswerLength
+from loadproof.sessions import label_of
 
 ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 
@@ -91,7 +92,7 @@ class Judgement:
     @property
     def label(self) -> str:
         """The name, and of which requests."""
-        return f"{self.name} of {self.part}" if self.part else self.name
+        return label_of(self.name, self.part)
 
 
 @dataclass(frozen=True, slots=True)

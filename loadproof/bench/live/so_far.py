@@ -9,6 +9,7 @@ from loadproof.bench.judge.judgement import judge
 from loadproof.bench.judge.verdict import decide
 from loadproof.bench.live.lines import Judged, SoFar
 from loadproof.bench.measure.metrics import measure_level
+from loadproof.bench.measure.parts import held_against
 
 if TYPE_CHECKING:
     from loadproof.bench.measure.records import RequestRecord
@@ -52,12 +53,14 @@ class Sample:
             output_tokens_per_s=found.output_tokens_per_s and found.output_tokens_per_s * every,
         )
         seed, answer_length = spec.workload.seed, spec.workload.answer_length
-        judgements = [judge(one, self._kept, metrics, seed, answer_length) for one in spec.objectives]
-        verdict = decide(
-            judgements, [metrics], spec.objectives, metrics.concurrency, spec.max_error_rate, metrics, load
-        )
+        held = list(held_against(spec, self._kept, metrics))
+        judgements = [
+            replace(judge(one.objective, one.records, one.level, seed, answer_length), part=one.part) for one in held
+        ]
+        objectives = [one.objective for one in held]
+        verdict = decide(judgements, [metrics], objectives, metrics.concurrency, spec.max_error_rate, metrics, load)
         rows = (
-            Judged(one.name, one.comparison, one.bound, one.observed, one.low, one.high, one.verdict)
+            Judged(one.label, one.comparison, one.bound, one.observed, one.low, one.high, one.verdict)
             for one in judgements
         )
         return SoFar(self._level, len(self._kept), self._seen, verdict.outcome, verdict.reasons, tuple(rows))

@@ -57,6 +57,7 @@ def measured_level(
         plan.spec.objectives,
         plan.spec.usd_per_hour,
         load=load.words if load.is_open else None,
+        of_classes=plan.spec.class_objectives,
     )
     if "imported" in plan.conditions:  # how late another program was, nobody measured
         metrics = replace(metrics, lag_ms=Spread(), loop_lag_ms=Spread(), offered=None, client_share=ClientShare())

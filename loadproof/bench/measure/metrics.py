@@ -12,7 +12,8 @@ cannot hide it. A failed request is in the error figures and in no latency.
 - **duration** (s) = first intended send to last end; over the sessions of a resumed level, their sum.
 - **output (input) tokens/s** = Σ tokens of successful requests / duration.
 - **requests/s** = successful requests / duration.
-- **goodput** (requests/s) = successful requests that met every latency objective, each bound taken as a bound on
+- **goodput** (requests/s) = successful requests that met every latency objective, their class's own among them, each
+  bound taken as a bound on
   the request's own value (for ITL: on the same percentile of its own gaps) / duration.
 - **loop lag** (ms) = how late the client's event loop was, at ticks of 5 ms while requests were under way
   (`loop_probe`): the delay that a read or a send at a random moment met.
@@ -33,6 +34,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -139,6 +141,7 @@ class LevelMetrics:
         return self.load or f"{self.concurrency} in flight"
 
 
+_NO_CLASSES: Mapping[str, Sequence[Objective]] = MappingProxyType({})
 _MAYBE_OURS = (OutcomeKind.TIMEOUT, OutcomeKind.CONNECTION)
 
 
@@ -151,11 +154,13 @@ def duration_s(records: Sequence[RequestRecord]) -> float | None:
     return total_ns / NS_PER_S if total_ns > 0 else None
 
 
-def is_good(record: RequestRecord, objectives: Sequence[Objective]) -> bool:
-    """The request succeeded and its own latencies are inside every latency bound."""
+def is_good(
+    record: RequestRecord, objectives: Sequence[Objective], of_classes: Mapping[str, Sequence[Objective]] = _NO_CLASSES
+) -> bool:
+    """The request succeeded and its own latencies are inside every latency bound, its class's too."""
     if not record.ok:
         return False
-    for objective in objectives:
+    for objective in (*objectives, *of_classes.get(record.part, ())):
         if objective.latency is None:
             continue
         metric, rank_percent = objective.latency
@@ -176,10 +181,12 @@ def measure_level(
     objectives: Sequence[Objective] = (),
     usd_per_hour: float | None = None,
     load: str | None = None,
+    of_classes: Mapping[str, Sequence[Objective]] = _NO_CLASSES,
 ) -> LevelMetrics:
     """Every metric of one level. `records`: its measured ones, each planned request once, in any order.
 
     `load` names an open loop, which has no fixed concurrency: its mean in flight stands there, rounded, at least 1.
+    `of_classes`: objectives that hold for a class's requests beside all others'.
     """
     finished = [record for record in records if record.finished]
     succeeded = [record for record in finished if record.ok]
@@ -208,7 +215,7 @@ def measure_level(
         output_tokens_per_s=output_per_s,
         input_tokens_per_s=input_per_s,
         requests_per_s=requests_per_s,
-        goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
+        goodput_per_s=_rate(sum(is_good(record, objectives, of_classes) for record in succeeded), seconds),
         error_rate=len(failed) / len(finished) if finished else None,
         cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
         cost_per_million_tokens_usd=usd_per_million_tokens(usd_per_hour, tokens_per_s),

@@ -11,11 +11,13 @@ from loadproof.bench.judge.judgement import judge
 from loadproof.bench.judge.verdict import invalid_reasons
 from loadproof.bench.measure.latencies import Pool, pooled
 from loadproof.bench.measure.metrics import LevelMetrics
+from loadproof.bench.measure.parts import held_against
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.steady import SteadyState, steady_tokens_per_s
 from loadproof.bench.objectives import ERROR_RATE, Objective, figure
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.invocation.outcomes import OutcomeKind
+from loadproof.sessions import label_of
 
 Rule = Literal[
     "client",
@@ -155,12 +157,16 @@ def probe_of(
     """What one measured level amounts to; `records` are its measured requests."""
     misses = _error_misses(level, spec)
     by_the_client = [Miss("client", reason) for reason in invalid_reasons(level)]
-    succeeded = [record for record in records if record.ok]
     tallies, passed = [], True
-    for objective in spec.objectives:
+    for part, objective, ours, measured in held_against(spec, records, level):
         if objective.latency is None:
             continue
-        judgement = judge(objective, records, level, spec.workload.seed, spec.workload.answer_length)
+        if part and not ours:  # no session of that class was among so few
+            tallies.append(Tally(0.0, 0.0, 1 - objective.latency[1] / 100, 0))
+            passed = False
+            continue
+        succeeded = [record for record in ours if record.ok]
+        judgement = judge(objective, ours, measured, spec.workload.seed, spec.workload.answer_length)
         observed = judgement.observed
         passed = passed and judgement.verdict == "PASS"
         metric, rank_percent = objective.latency
@@ -169,12 +175,13 @@ def probe_of(
         missed = at_best is None or not objective.met_by(at_best)
         if observed is not None:
             pool = shortest if missed else pooled(metric, succeeded)
-            tallies.append(_tally(objective, pool, judgement.effective_samples or 0))
+            sent = len(records) / len(ours)  # of all classes, for each of this one
+            tallies.append(_tally(objective, pool, judgement.effective_samples or 0, sent))
         if missed:
-            misses.append(_objective_miss(objective, observed))
+            misses.append(_objective_miss(objective, observed, part))
         elif observed is not None and not objective.met_by(observed):
-            reason = f"{_objective_miss(objective, observed).reason}, without the client's own share {figure(at_best)}"
-            by_the_client.append(Miss("client", reason))
+            miss = _objective_miss(objective, observed, part)
+            by_the_client.append(Miss("client", f"{miss.reason}, without the client's own share {figure(at_best)}"))
     if level.unfinished:
         misses.append(Miss("unsteady", f"{level.unfinished} requests unfinished when the drain's time was over"))
     elif steady.growing and level.load is not None:
@@ -184,11 +191,11 @@ def probe_of(
     return Probe(value, tuple(misses), throughput, tuple(tallies), confirms, passed and not misses)
 
 
-def _tally(objective: Objective, pool: Pool, effective: float) -> Tally:
+def _tally(objective: Objective, pool: Pool, effective: float, sent: float) -> Tally:
     assert objective.latency is not None
     _, rank_percent = objective.latency
     exceeding = float((pool.values > objective.bound * pool.per_ms).mean())
-    return Tally(exceeding * effective, effective, 1 - rank_percent / 100, pool.ends.size)
+    return Tally(exceeding * effective, effective, 1 - rank_percent / 100, round(sent * pool.ends.size))
 
 
 def _error_misses(level: LevelMetrics, spec: BenchmarkSpec) -> list[Miss]:
@@ -205,7 +212,7 @@ def _error_misses(level: LevelMetrics, spec: BenchmarkSpec) -> list[Miss]:
     return misses
 
 
-def _objective_miss(objective: Objective, observed: float | None) -> Miss:
-    shown = "no data" if observed is None else figure(observed)
-    reason = f"{objective.name}: observed {shown}, bound {objective.comparison} {figure(objective.bound)}"
-    return Miss("objective", reason, objective.name, observed, objective.bound)
+def _objective_miss(objective: Objective, observed: float | None, part: str) -> Miss:
+    shown, named = "no data" if observed is None else figure(observed), label_of(objective.name, part)
+    reason = f"{named}: observed {shown}, bound {objective.comparison} {figure(objective.bound)}"
+    return Miss("objective", reason, named, observed, objective.bound)

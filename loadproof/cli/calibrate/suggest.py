@@ -146,6 +146,8 @@ def _ranges_table(found: Suggestion) -> Table:
         if row.now.name != "error_rate_max" and row.now.predicted is not None:
             value = f"{row.now.predicted:,.0f}"
             table.add_row(row.now.name, value, *_range(row.now), *_range(row.expected))
+        elif row.now.part:  # the formula, by which levels are chosen, knows no classes
+            table.add_row(row.now.label, *["–"] * 5)
     loads = ", ".join(map(str, found.curve))
     table.add_row(
         escape(f"mean over the curve ({loads})"), "", "", f"{found.now.curve:.0%}", "", f"{found.expected.curve:.0%}"

@@ -222,7 +222,7 @@ def _outlook(file: Path) -> Iterator[str]:
     for row in make_plan(load_profile(file)).outlook:
         if row.predicted is not None and row.low is not None and row.high is not None:
             between = f"{row.predicted:,.0f} ({row.low:,.0f} to {row.high:,.0f})"
-            yield f"plan: {row.name} {row.comparison} {row.bound:,g}: predicted {between}, {row.expected}"
+            yield f"plan: {row.label} {row.comparison} {row.bound:,g}: predicted {between}, {row.expected}"
 
 
 def _upgrade(folder: Path, place: Place, settled: list[str], *, write: bool) -> int:

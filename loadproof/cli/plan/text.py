@@ -160,7 +160,7 @@ _DECIMALS: Final = {"ttft": 0, "itl": 1, "tpot": 1, "e2e": 0}
 
 def _judged(plan: Plan, level: PredictedLevel) -> dict[str, str]:
     """The percentiles that the objectives name, beside the means: `ttft_p95_ms` under "TTFT / p95 / ms"."""
-    names = [row.name for row in plan.outlook if row.name.endswith("_ms")]
+    names = [row.name for row in plan.outlook if row.name.endswith("_ms") and not row.part]
     parts = [(name, *name.removesuffix("_ms").rsplit("_", 1)) for name in names]
     return {
         f"{latency.upper()}\n{percentile}\nms": f"{predicted_value(name, level, plan.workload):,.{_DECIMALS[latency]}f}"
@@ -222,7 +222,7 @@ def _objectives(plan: Plan) -> Table:
     for row in plan.outlook:
         digits = 3 if row.name == "error_rate_max" else 1 if row.bound < 1000 else 0
         table.add_row(
-            row.name,
+            row.label,
             f"{row.comparison} {row.bound:,.{digits}f}",
             "none" if row.predicted is None else f"{row.predicted:,.{digits}f}",
             "" if row.low is None or row.high is None else f"{row.low:,.{digits}f} .. {row.high:,.{digits}f}",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.table import Table
 
 from loadproof.cli.printing import NARROWEST, say_beside, say_folded, tables_on
+from loadproof.sessions import label_of
 from loadproof.simulation import CopyCount, Latencies, ProfileSimulation
 from loadproof.simulation.windows import Window, merged
 from loadproof.terminal import Terminal
@@ -122,10 +123,12 @@ def _bounds(made: ProfileSimulation) -> Iterator[Part]:
     """What classes of the traffic have to meet by themselves."""
     for part in made.parts:
         for name, bound in part.bounds:
-            found = part.at(name)
-            if found is not None:
-                met = "meets" if found <= bound else "MISSES"
-                yield "Bound", f"{name} of {part.name}: {found:,.0f} ms {met} {bound:,g} ms"
+            found, label = part.at(name), label_of(name, part.name)
+            if found is None:
+                yield "Bound", f"{label}: nothing that it is of was served"
+                continue
+            met = "meets" if found <= bound else "MISSES"
+            yield "Bound", f"{label}: {found:,.0f} ms {met} {bound:,g} ms"
 
 
 def _percentiles(found: Latencies) -> Iterator[str]:

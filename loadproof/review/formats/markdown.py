@@ -242,7 +242,7 @@ def _objective(profile: ProfileDocument, row: ObjectiveDocument, *, has_measured
         wording.interval(row, after),
         " ".join(wording.OUTLOOK_MARKS[after["expected"]]) if after else "not set any more",
     ]
-    cells += [wording.measured(profile, row["name"]) or wording.NO_DATA] if has_measured else []
+    cells += [wording.measured(profile, row) or wording.NO_DATA] if has_measured else []
     return [prose(text, in_cell=True) for text in cells]
 
 

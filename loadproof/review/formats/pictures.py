@@ -61,9 +61,12 @@ def pictures(profile: ProfileDocument) -> dict[str, Markup]:
 
 
 def _bounds(profile: ProfileDocument, latency: str) -> Iterator[tuple[str, float]]:
-    """The head's objectives on this latency; those on gaps between tokens (ITL) are drawn with TPOT."""
+    """The head's objectives on this latency; those on gaps between tokens (ITL) are drawn with TPOT.
+
+    A class's own are not: curves are of all requests.
+    """
     drawn_here = {"ttft": ("ttft",), "tpot": ("tpot", "itl"), "e2e": ("e2e",)}[latency]
     for row in profile["objectives"]:
         named, after = latency_of(row["name"]), row["after"]
-        if named and named[0] in drawn_here and after and after["bound"]:
+        if named and named[0] in drawn_here and not row.get("part") and after and after["bound"]:
             yield f"{wording.title(row)} {wording.bound(row, after)}", after["bound"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from loadproof.pages.wording import counted
 from loadproof.profiles import profile_hash
-from loadproof.profiles.schema import Objectives
+from loadproof.profiles.promises import promises_of
 from loadproof.review.model import ObjectiveChange, Severity
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
@@ -17,6 +18,7 @@ from loadproof.templates.template import listed
 from loadproof.usd import HOURS_A_MONTH
 
 _ALARMS: Final = (ALARM, "AWS::CloudWatch::CompositeAlarm")
+_OWN_BOUND: Final = re.compile(r"workload\.classes\[[^]]*\]\.objectives\b")  # of a class: no request changes by it
 _GATES: Final = ("none", "alarm", "rollback")  # the strictest last
 _COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
 
@@ -33,7 +35,7 @@ _COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
 def predicted_miss(change: Change) -> Iterator[Found]:
     for one, grade in _newly(change, "misses", unless=("misses",)):
         message = f"{_figures(one)}: predicted to be missed"
-        yield Found(f"objectives.{one.name}", message, "see `loadproof plan` for what would hold it", evidence=grade)
+        yield Found(one.path, message, "see `loadproof plan` for what would hold it", evidence=grade)
 
 
 @rule(
@@ -47,7 +49,7 @@ def predicted_miss(change: Change) -> Iterator[Found]:
 def in_doubt(change: Change) -> Iterator[Found]:
     for one, grade in _newly(change, "near", unless=("near", "misses", "unknown")):
         message = f"{_figures(one)}: it may hold or not"
-        yield Found(f"objectives.{one.name}", message, "benchmark it before production", evidence=grade)
+        yield Found(one.path, message, "benchmark it before production", evidence=grade)
 
 
 @rule(
@@ -62,18 +64,17 @@ def loosened(change: Change) -> Iterator[Found]:
     if change.profiles is None:
         return
     before, after = (profile.objectives for profile in change.profiles)
+    olds, news = ({one.label: one for one in promises_of(profile)} for profile in change.profiles)
     mend = "agree with those who rely on it"
     if after.at_concurrency < before.at_concurrency:
         message = f"promised at {after.at_concurrency} requests in flight, until now at {before.at_concurrency}"
         yield Found("objectives.at_concurrency", message, mend)
-    for name in Objectives.model_fields:
-        old, new = getattr(before, name), getattr(after, name)
-        if name == "at_concurrency" or old is None:
-            continue
+    for named, old in olds.items():
+        new = news.get(named)
         if new is None:
-            yield Found(f"objectives.{name}", f"`{name}` of {old:g} is promised no more", mend)
-        elif (new < old) if name.endswith("_min") else (new > old):
-            yield Found(f"objectives.{name}", f"`{name}` may be {new:g}, until now {old:g}", mend)
+            yield Found(old.path, f"`{named}` of {old.bound:g} is promised no more", mend)
+        elif (new.bound < old.bound) if old.name.endswith("_min") else (new.bound > old.bound):
+            yield Found(new.path, f"`{named}` may be {new.bound:g}, until now {old.bound:g}", mend)
 
 
 @rule(
@@ -128,14 +129,15 @@ def cost_doubles(change: Change) -> Iterator[Found]:
     severity="info",
 )
 def other_workload(change: Change) -> Iterator[Found]:
-    path = change.field("workload")
-    if path and change.profiles is not None:
-        changed = [one for one in change.context.fields if one.path.startswith("workload.")]
+    changed = [
+        one for one in change.context.fields if one.path.startswith("workload.") and not _OWN_BOUND.match(one.path)
+    ]
+    if changed and change.profiles is not None:
         shown = listing(
             [f"{one.path.removeprefix('workload.')} {_word(one.before)} → {_word(one.after)}" for one in changed]
         )
         message = f"the objectives now hold for other requests: {shown}"
-        yield Found(path, message, "check that callers send such requests")
+        yield Found(changed[0].path, message, "check that callers send such requests")
 
 
 @rule(
@@ -257,7 +259,7 @@ def _figures(one: ObjectiveChange) -> str:
     assert after is not None
     was = "" if before is None or before.predicted is None else f" (before: {_figure(before.predicted)})"
     sign = "at least" if one.comparison == ">=" else "at most"
-    return f"{one.name} {_figure(after.predicted)}{was}, objective {sign} {_figure(after.bound)}"
+    return f"{one.label} {_figure(after.predicted)}{was}, objective {sign} {_figure(after.bound)}"
 
 
 def _figure(value: float | None) -> str:
