@@ -62,27 +62,12 @@ def learn(
         raise InputError("--against names the profile already; leave --profile out")
     file = profile or against
     loaded = None if file is None else load_profile(file)
-    proven = None if file is None or loaded is None else _proven(file, loaded)
-    of_a_day = not sources
-    if not sources:
-        sources = [_captured(file, loaded, day)]
-    with Terminal(stderr=True).status("reading recorded traffic") as status:
-        try:
-            recorded = read_recorded(sources, lambda progress: status.update(progress.words), resume)
-        except NothingRecordedError as nothing:
-            if not of_a_day or against is None:
-                raise
-            return _quiet(f"{nothing}: nothing to hold against what was proven", format, out)
-        recorded.share *= _share(recorded, loaded)
-        week = week_in(loaded.workload.arrivals, recorded) if loaded is not None else ()
-        said = Said(recorded, fit(recorded, seed, week))
-        if against is not None and loaded is not None and proven is not None:
-            said.against = {"name": loaded.name, "sha256": profile_hash(loaded)}
-            said.drifts, notes = drift_of(proven, recorded, seed, steady=proven is loaded)
-            said.notes += notes
-        if file is not None and proven is not None and (against is None or said.moved):
-            status.update(f"simulating {len(recorded):,} requests, recorded and learned")
-            _change(said, file, proven, seed)
+    try:
+        said = _said(sources or [_captured(file, loaded, day)], resume, seed, against is not None, file, loaded)
+    except NothingRecordedError as nothing:
+        if sources or against is None:
+            raise
+        return _quiet(f"{nothing}: nothing to hold against what was proven", format, out)
     if format == "json":
         print(json.dumps(document(said), indent=2, allow_nan=False))
     else:
@@ -92,6 +77,26 @@ def learn(
     if out is not None:
         write_whole(said.diff, out)
     return ExitCode.MISSED if said.moved else ExitCode.OK
+
+
+def _said(
+    sources: list[str], resume: Path | None, seed: int, against: bool, file: Path | None, profile: Profile | None
+) -> Said:
+    """What is learned of it, held against the profile's traffic or not, and the change."""
+    proven = None if file is None or profile is None else _proven(file, profile)
+    with Terminal(stderr=True).status("reading recorded traffic") as status:
+        recorded = read_recorded(sources, lambda progress: status.update(progress.words), resume)
+        recorded.share *= _share(recorded, profile)
+        week = week_in(profile.workload.arrivals, recorded) if profile is not None else ()
+        said = Said(recorded, fit(recorded, seed, week))
+        if against and profile is not None and proven is not None:
+            said.against = {"name": profile.name, "sha256": profile_hash(profile)}
+            said.drifts, notes = drift_of(proven, recorded, seed, steady=proven is profile)
+            said.notes += notes
+        if file is not None and proven is not None and (not against or said.moved):
+            status.update(f"simulating {len(recorded):,} requests, recorded and learned")
+            _change(said, file, proven, seed)
+    return said
 
 
 def _quiet(why: str, format: TextOrJson, out: Path | None) -> int:
