@@ -16,10 +16,16 @@ class StackOperations(Registry):
     """Create, update, delete, and every way to look."""
 
     def CreateStack(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        if self._live(caller, params["StackName"]) is not None:
+        reviewed = self._live(caller, params["StackName"])
+        if reviewed is not None and reviewed.status != "REVIEW_IN_PROGRESS":
             raise AwsError("AlreadyExistsException", f"Stack [{params['StackName']}] already exists")
         stack = self._new_stack(caller, params["StackName"], params)
+        if reviewed is not None:  # goes on under its id
+            stack.arn, stack.events = reviewed.arn, reviewed.events
         goal = self._goal(stack, params)
+        for one in self._change_sets.values():
+            if one.stack is reviewed:
+                one.stack, one.execution_status = stack, "OBSOLETE"
         self._stacks[stack.arn] = stack
         stack.disable_rollback = bool(params.get("DisableRollback")) or params.get("OnFailure") == "DO_NOTHING"
         self._start(stack, "CREATE_IN_PROGRESS", lambda: self._deployer.create(stack, goal))
