@@ -272,6 +272,12 @@ class Mixture:
         return tuple(f"{share:.0%} {one.name or 'of no class'}: {one.words}" for share, one in rows)
 
     @property
+    def request_shares(self) -> dict[str, float]:
+        """Of all requests, by the class's name: a class of longer sessions has more of them than of sessions."""
+        rows = zip(self.shares, self.classes, strict=True)
+        return {one.name: share * one.requests / self.requests for share, one in rows}
+
+    @property
     def longest(self) -> int:
         """Steps of the longest session."""
         return max(len(one.steps) for one in self.classes)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
+from loadproof.profiles.promises import Promise, promises_of
 from loadproof.profiles.schema import Objectives, Profile
 from loadproof.sizing import requests_for
 
@@ -20,6 +22,13 @@ def requests_to_settle(objectives: Objectives) -> int | None:
     """As many as settle them, where they hold by 5%, in 4 of 5 cases; None without a percentile."""
     estimated = objectives.bounds.keys() - {"error_rate_max"}  # which is counted
     return requests_for([rank for _, rank in percentiles_of(objectives).values()], len(estimated))
+
+
+def latencies_of(profile: Profile) -> Iterator[tuple[Promise, str, int]]:
+    """Each latency bound, those of classes among them, with its metric and rank."""
+    for one in promises_of(profile):
+        if match := _PERCENTILE.match(one.name):
+            yield one, match[1], int(match[2])
 
 
 def percentiles_of(objectives: Objectives) -> dict[str, tuple[str, int]]:

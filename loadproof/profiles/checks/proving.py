@@ -9,7 +9,7 @@ from typing import Final
 from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.rule import Found, Subject, reading, rule
 from loadproof.profiles.checks.scheduling import is_zone, schedule_problem
-from loadproof.profiles.judging import percentiles_of, requests_to_settle
+from loadproof.profiles.judging import latencies_of, percentiles_of, requests_to_settle
 from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.names import BENCHMARK
 from loadproof.profiles.schema import Arrivals, Objectives, Phase, Profile
@@ -91,7 +91,7 @@ def cannot_settle(subject: Subject) -> Iterator[Found]:
             found,
             f"write at least {fewest}, or delete it: then {needed} go out",
         )
-    place, sent = _sent_where_judged(profile)
+    place, sent = sent_where_judged(profile)
     if sent is not None and sent < needed:
         found = f"about {sent:,.0f} requests leave {_named(percentiles)} open in most runs, unless far from the bound"
         yield Found(place, found, f"send {needed:,}, which settle what holds by 5% in 4 of 5 runs")
@@ -102,7 +102,7 @@ def _named(percentiles: Collection[str]) -> str:
     return f"{first} and {len(others)} more" if others else first
 
 
-def _sent_where_judged(profile: Profile) -> tuple[tuple[str | int, ...], float | None]:
+def sent_where_judged(profile: Profile) -> tuple[tuple[str | int, ...], float | None]:
     """(Where it is written, how many requests) of an open or timed level; None where that is not known, or enough."""
     benchmark, arrivals = profile.benchmark, profile.workload.arrivals
     if benchmark.phases:
@@ -258,10 +258,10 @@ def needs_streaming(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     if profile.workload.streaming:
         return
-    for name, (metric, _) in percentiles_of(profile.objectives).items():
+    for one, metric, _ in latencies_of(profile):
         if metric in _NEEDS_STREAM:
             found = "not measurable without streaming"
-            yield Found(("objectives", name), found, "write workload.streaming: true, or bound e2e instead")
+            yield Found(one.place, found, "write workload.streaming: true, or bound e2e instead")
 
 
 @rule(
@@ -272,15 +272,10 @@ def needs_streaming(subject: Subject) -> Iterator[Found]:
     severity="warning",
 )
 def percentiles_ascend(subject: Subject) -> Iterator[Found]:
-    objectives = subject.profile.objectives
-    for metric in ("ttft", "itl", "tpot", "e2e"):
-        given = [
-            (name, getattr(objectives, name)) for name, (of, _) in percentiles_of(objectives).items() if of == metric
-        ]
-        for (low, low_ms), (high, high_ms) in pairwise(given):
-            if low_ms > high_ms:
-                found = f"{low} {low_ms:g} is above {high} {high_ms:g}"
-                yield Found(("objectives", low), found, f"lower it to at most {high_ms:g}")
+    for (low, metric, _), (high, other, _) in pairwise(latencies_of(subject.profile)):
+        if (low.part, metric) == (high.part, other) and low.bound > high.bound:
+            found = f"{low.name} {low.bound:g} is above {high.name} {high.bound:g}"
+            yield Found(low.place, found, f"lower it to at most {high.bound:g}")
 
 
 @rule(
@@ -292,11 +287,10 @@ def percentiles_ascend(subject: Subject) -> Iterator[Found]:
 def timeout_before_objective(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     timeout_s = profile.benchmark.request_timeout_s
-    for name, (metric, _) in percentiles_of(profile.objectives).items():
-        bound_ms = getattr(profile.objectives, name)
-        if metric in ("ttft", "e2e") and bound_ms >= timeout_s * 1000:
-            found = f"{bound_ms:g} ms is not below the request time-out of {timeout_s:g} s"
-            yield Found(("objectives", name), found, "raise benchmark.request_timeout_s, or lower the bound")
+    for one, metric, _ in latencies_of(profile):
+        if metric in ("ttft", "e2e") and one.bound >= timeout_s * 1000:
+            found = f"{one.bound:g} ms is not below the request time-out of {timeout_s:g} s"
+            yield Found(one.place, found, "raise benchmark.request_timeout_s, or lower the bound")
 
 
 @rule(
