@@ -98,7 +98,7 @@ def _logged(line: Document, key: bytes) -> Request | None:
     body = answer.get("outputBodyJson")
     events = body if isinstance(body, list) else [body]
     read = _request(at_s, prompt.get("inputBodyJson"), events, key, (given, made))
-    return replace(read, model=str(line.get("modelId", ""))) if read else None
+    return replace(read, model=str(line.get("modelId", "")).encode(errors="replace").decode()) if read else None
 
 
 def _request(
