@@ -135,12 +135,12 @@ def test_work_that_outlasts_the_function_is_answered_for_once(address: Address) 
 
 def test_the_guard_ends_with_the_work(address: Address) -> None:
     """Nothing is left behind in a process that serves the next request."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     respond(address.event, Context(900), "id", dict, "it broke")
-    for thread in threading.enumerate():
-        if isinstance(thread, threading.Timer):
-            thread.join(5)
-    assert threading.active_count() <= before
+    guards = [one for one in set(threading.enumerate()) - before if isinstance(one, threading.Timer)]
+    for guard in guards:
+        guard.join(5)
+    assert not any(guard.is_alive() for guard in guards)
     assert [one["Status"] for one in address.answers] == ["SUCCESS"]
 
 
