@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from moto.backends import get_backend
@@ -10,10 +11,20 @@ from moto.backends import get_backend
 from loadproof.localcloud.controlplane.schedule_expressions import is_schedule
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 # EventBridge user guide, "Comparison operators": what a value may be compared by.
 _MATCHES = {"prefix", "suffix", "anything-but", "numeric", "cidr", "exists", "equals-ignore-case", "wildcard"}
+_WANTED = {
+    "prefix": "a string",
+    "suffix": "a string",
+    "exists": "either true or false",
+    "numeric": "an array of comparisons and numbers",
+}
+_SIGNS = {"=", "<", "<=", ">", ">="}
+_MOST_BYTES = 1_048_576  # EventBridge quotas: of all entries of a request
 _MOST_TARGETS = 5  # EventBridge quotas: targets of a rule
+_PLACEHOLDER = re.compile(r"<([\w.-]+)>")
 _INVALID, _PATTERN = "ValidationException", "InvalidEventPatternException"
 
 
@@ -40,6 +51,19 @@ def _check_pattern(pattern: Any) -> None:
             unknown = sorted(one.keys() - _MATCHES) if isinstance(one, dict) else []
             message = f"Event pattern is not valid. Reason: Unrecognized match type {', '.join(unknown)}"
             require(not unknown, _PATTERN, message)
+            for kind, given in one.items() if isinstance(one, dict) else ():
+                _check_match(kind, given)
+
+
+def _check_match(kind: str, given: Any) -> None:
+    message = f"Event pattern is not valid. Reason: {kind} match pattern must be {_WANTED.get(kind)}"
+    if kind in ("prefix", "suffix"):
+        require(isinstance(given, str | dict), _PATTERN, message)
+    elif kind == "exists":
+        require(isinstance(given, bool), _PATTERN, message)
+    elif kind == "numeric":
+        signs = given[::2] if isinstance(given, list) else [None]
+        require(set(signs) <= _SIGNS and given[1::2], _PATTERN, message)
 
 
 def _json(text: str) -> Any:
@@ -63,9 +87,29 @@ def _targets(caller: Caller, params: Params) -> None:
         message = f"Only one of Input, InputPath, or InputTransformer must be provided for target {target['Id']}."
         inputs = [one for one in ("Input", "InputPath", "InputTransformer") if target.get(one) is not None]
         require(len(inputs) <= 1, _INVALID, message)
+        _check_transformer(target)
         given = target.get("Input")
         message = f"JSON syntax error in input for target {target['Id']}."
         require(given is None or _json(given) is not None or given == "null", _INVALID, message)
 
 
-RULES: dict[str, Rule] = {"PutRule": _rule, "PutTargets": _targets}
+def _check_transformer(target: Document) -> None:
+    """EventBridge user guide, "Input transformation": paths begin at the event, and what a template names is there."""
+    given = target.get("InputTransformer") or {}
+    paths = given.get("InputPathsMap") or {}
+    for path in (*paths.values(), *([target["InputPath"]] if target.get("InputPath") else ())):
+        require(path.startswith("$"), _INVALID, f"Invalid JSON path {path} for target {target['Id']}.")
+    named = set(_PLACEHOLDER.findall(given.get("InputTemplate") or ""))
+    unknown = sorted(one for one in named - paths.keys() if not one.startswith("aws.events."))
+    message = (
+        f"InputTemplate for target {target['Id']} contains placeholder {', '.join(unknown)} that is not in its map."
+    )
+    require(not unknown, _INVALID, message)
+
+
+def _events(caller: Caller, params: Params) -> None:
+    size = sum(len(str(value).encode()) for entry in params["Entries"] for value in entry.values())
+    require(size <= _MOST_BYTES, _INVALID, "Total size of the entries in the request is over the limit.")
+
+
+RULES: dict[str, Rule] = {"PutRule": _rule, "PutTargets": _targets, "PutEvents": _events}

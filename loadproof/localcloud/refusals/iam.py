@@ -127,6 +127,10 @@ def _linked(caller: Caller, params: Params) -> None:
     require(not taken, "InvalidInput", f"Service role name {taken[0] if taken else ''} {message}")
 
 
+def _provider(caller: Caller, params: Params) -> None:
+    require(params["Url"].startswith("https://"), "ValidationError", "Invalid Open ID Connect Provider URL")
+
+
 RULES: dict[str, Rule] = {
     "CreateRole": _create_role,
     "CreateUser": _create_user,
@@ -140,4 +144,5 @@ RULES: dict[str, Rule] = {
     "AttachUserPolicy": _attach,
     "DeletePolicy": _delete_policy,
     "CreateServiceLinkedRole": _linked,
+    "CreateOpenIDConnectProvider": _provider,
 }

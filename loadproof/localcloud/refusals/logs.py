@@ -114,12 +114,18 @@ def _policy(caller: Caller, params: Params) -> None:
     require(known, _INVALID, "Resource policy document is not valid JSON.")
 
 
+def _subscription(caller: Caller, params: Params) -> None:
+    arn = params["destinationArn"]
+    require(arn.startswith("arn:"), _INVALID, f"destinationArn {arn} is no ARN of a destination.")
+
+
 RULES: dict[str, Rule] = {
     "CreateLogGroup": _create,
     "AssociateKmsKey": _check_key,
     "PutRetentionPolicy": _retain,
     "PutLogEvents": _put,
     "PutMetricFilter": _filter,
+    "PutSubscriptionFilter": _subscription,
     "DeleteMetricFilter": _delete_filter,
     "FilterLogEvents": _search,
     "DescribeLogGroups": _groups,

@@ -122,11 +122,18 @@ def _tag(caller: Caller, params: Params) -> None:
     check_tags([tag["Key"] for tag in params["Tags"]], _INVALID, most="TagLimitExceeded")
 
 
+def _unsubscribe(caller: Caller, params: Params) -> None:
+    parts = params["SubscriptionArn"].split(":")
+    message = f"Invalid parameter: SubscriptionArn Reason: An ARN must have at least 6 elements, not {len(parts)}"
+    require(len(parts) > 5, _INVALID, message)
+
+
 RULES: dict[str, Rule] = {
     "CreateTopic": _create,
     "SetTopicAttributes": _set_topic,
     "TagResource": _tag,
     "Publish": _publish,
     "Subscribe": _subscribe,
+    "Unsubscribe": _unsubscribe,
     "SetSubscriptionAttributes": _set_subscription,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from moto.backends import get_backend
+
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
 
@@ -12,6 +14,7 @@ _INVALID: Final = "InvalidParameterValue"
 # Amazon EC2 API reference, CreateSecurityGroup: of names and descriptions in a VPC.
 _TEXT: Final = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 _LARGEST, _SMALLEST = 16, 28  # bits of a subnet's prefix
+_PROTOCOLS: Final = ("tcp", "udp", "icmp", "icmpv6")
 _HIGHEST_PORT: Final = 65_535
 _HOME: Final = "us-east-1"
 
@@ -22,16 +25,29 @@ def _group(caller: Caller, params: Params) -> None:
     require(not name.startswith("sg-"), _INVALID, message)
     for what, text in (("groupName", name), ("groupDescription", params["Description"])):
         require(_TEXT.fullmatch(text), _INVALID, f"Invalid value '{text}' for {what}. Character sets beyond ASCII")
+    network = params.get("VpcId")
+    known = not network or network in get_backend("ec2")[caller.account][caller.region].vpcs
+    require(known, "InvalidVpcID.NotFound", f"The vpc ID '{network}' does not exist")
 
 
 def _ports(caller: Caller, params: Params) -> None:
     for rule in [*(params.get("IpPermissions") or []), params]:
+        protocol = str(rule.get("IpProtocol") or "-1").lower()
+        known = protocol in _PROTOCOLS or protocol.lstrip("-").isdigit()
+        require(known, _INVALID, f"Invalid value '{protocol}' for IP protocol. Unknown protocol.")
         low, high = rule.get("FromPort"), rule.get("ToPort")
         if low is None or high is None or rule.get("IpProtocol") not in ("tcp", "udp"):
             continue
         require(int(low) <= int(high), _INVALID, f"Invalid TCP port range ({low}:{high}).")
         fits = int(low) >= 0 and int(high) <= _HIGHEST_PORT
         require(fits, _INVALID, f"TCP/UDP port ({low}:{high}) out of range")
+
+
+def _delete_group(caller: Caller, params: Params) -> None:
+    groups = get_backend("ec2")[caller.account][caller.region].groups
+    asked = params.get("GroupId")
+    default = any(one[asked].name == "default" for one in groups.values() if asked in one)
+    require(not default, "CannotDelete", "the specified group: default cannot be deleted by a user")
 
 
 def _endpoint(caller: Caller, params: Params) -> None:
@@ -60,6 +76,7 @@ RULES: dict[str, Rule] = {
     "CreateSecurityGroup": _group,
     "AuthorizeSecurityGroupIngress": _ports,
     "AuthorizeSecurityGroupEgress": _ports,
+    "DeleteSecurityGroup": _delete_group,
     "CreateSubnet": _subnet,
     "CreateVpcEndpoint": _endpoint,
 }

@@ -7,6 +7,7 @@ from typing import Final
 
 from moto.backends import get_backend
 
+from loadproof.localcloud.refusals.keys import key_of
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.wire import Caller, Params
 
@@ -25,6 +26,8 @@ def _put(caller: Caller, params: Params) -> None:
         "following 3 symbols .-_"
     )
     require(_NAME.fullmatch(name), _INVALID, message)
+    whole = "//" not in name and ("/" not in name or name.startswith("/"))
+    require(whole, _INVALID, "Parameter name must be a fully qualified name.")
     levels = name.strip("/").count("/") + 1
     message = f"The hierarchy has {levels} levels; at most {_MOST_LEVELS} are allowed."
     require(levels <= _MOST_LEVELS, "HierarchyLevelLimitExceededException", message)
@@ -34,12 +37,18 @@ def _put(caller: Caller, params: Params) -> None:
         "create a larger parameter value, upgrade the parameter to use the advanced-parameter tier."
     )
     require(len(value.encode()) <= _MOST_BYTES[tier], _INVALID, message)
-    known = get_backend("ssm")[caller.account][caller.region]._parameters.get(name)
+    kept = get_backend("ssm")[caller.account][caller.region]._parameters  # moto leaves a single slash out
+    known = kept.get(name) or kept.get(name.lstrip("/"))
     message = "You can't downgrade a parameter from the advanced-parameter tier to the standard-parameter tier."
     lower = params.get("Tier") == "Standard" and known and known[-1].tier == "Advanced"
     require(not lower, _INVALID, message)
     nested = "{{" in value and "}}" in value
     require(not nested, _INVALID, 'Parameter value can\'t nest another parameter. Do not use "{{}}" in the value.')
+    message = "Parameter policies are only supported for parameters of the advanced tier."
+    require(not params.get("Policies") or tier != "Standard", _INVALID, message)
+    key = params.get("KeyId")
+    if key and params.get("Type") == "SecureString" and not key.startswith(("arn:", "alias/aws/")):
+        require(key_of(caller, key) is not None, "InvalidKeyId", f"Invalid keyId {key}")
     pattern = params.get("AllowedPattern")
     if pattern:
         message = f"Parameter value, cannot be validated against allowedPattern: {pattern}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from moto.backends import get_backend
+
+from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
 from loadproof.localcloud.wire import Caller, Params
 
 _NAME: Final = re.compile(r"[\w/+=.@!-]+", re.ASCII)
@@ -24,4 +26,29 @@ def _put(caller: Caller, params: Params) -> None:
     require(not both, "InvalidParameterException", message)
 
 
-RULES: dict[str, Rule] = {"CreateSecret": _create, "PutSecretValue": _put, "UpdateSecret": _put}
+def _policy(caller: Caller, params: Params) -> None:
+    known = is_json_object(params["ResourcePolicy"])
+    require(known, "MalformedPolicyDocumentException", "This resource policy contains invalid Json")
+
+
+def _rotate(caller: Caller, params: Params) -> None:
+    known: Any = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
+    rotated = known is None or params.get("RotationLambdaARN") or getattr(known, "rotation_lambda_arn", None)
+    message = "No Lambda rotation function ARN is associated with this secret."
+    require(rotated, "InvalidRequestException", message)
+
+
+def _random(caller: Caller, params: Params) -> None:
+    kinds = ("ExcludeLowercase", "ExcludeUppercase", "ExcludeNumbers", "ExcludePunctuation")
+    message = "The password length or the characters that are left allow no password."
+    require(not all(params.get(one) for one in kinds), "InvalidParameterException", message)
+
+
+RULES: dict[str, Rule] = {
+    "CreateSecret": _create,
+    "PutSecretValue": _put,
+    "UpdateSecret": _put,
+    "PutResourcePolicy": _policy,
+    "RotateSecret": _rotate,
+    "GetRandomPassword": _random,
+}

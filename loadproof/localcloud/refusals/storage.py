@@ -63,10 +63,12 @@ def check(caller: Caller, request: Request) -> None:
         if "uploadId" in request.query:
             _check_upload(caller, bucket, request)
         _check_object(key, request)
+        _check_sums(request)
+        _check_tags(request)
         _check_access(caller, bucket, request)
         _check_key(caller, request)
     elif not request.query:
-        _check_bucket(bucket, request)
+        _check_bucket(caller, bucket, request)
     elif "policy" in request.query:
         _check_policy(bucket, request.body)
         _check_public(caller, bucket, request.body)
@@ -74,6 +76,7 @@ def check(caller: Caller, request: Request) -> None:
         _check_access(caller, bucket, request)
     else:
         _check_model(request)
+        _check_tags(request)
         if "lifecycle" in request.query:
             _check_lifecycle(request.body)
         elif "notification" in request.query:
@@ -172,6 +175,25 @@ def _check_model(request: Request) -> None:
         require("enum value set" not in fault and "must not be null" not in fault, "MalformedXML", _MALFORMED)
 
 
+def _check_tags(request: Request) -> None:
+    if "tagging" in request.query:
+        names = [one.findtext("{*}Key") for one in _elements(request.body, "Tag")]
+        message = "Cannot provide multiple Tags with the same key"
+        require(len(set(names)) == len(names), "InvalidTag", message)
+
+
+def _check_sums(request: Request) -> None:
+    """What stands in headers; of a trailer moto's front has it."""
+    for name, made in (("sha256", hashlib.sha256), ("sha1", hashlib.sha1)):
+        given = request.headers.get(f"x-amz-checksum-{name}")
+        if given is None:
+            continue
+        message = f"Value for x-amz-checksum-{name} header is invalid."
+        require(len(given) == 4 * -(-made().digest_size // 3), "InvalidRequest", message)
+        right = base64.b64encode(made(request.body).digest()).decode() == given
+        require(right, "BadDigest", f"The {name.upper()} you specified did not match the calculated checksum.")
+
+
 def _check_queues(body: bytes) -> None:
     """Notifications go to queues that exist."""
     for arn in _texts(body, "Queue"):
@@ -209,11 +231,13 @@ def _place(request: Request) -> tuple[str, str]:
     return bucket, key
 
 
-def _check_bucket(name: str, request: Request) -> None:
+def _check_bucket(caller: Caller, name: str, request: Request) -> None:
     plain = _BUCKET.fullmatch(name) and ".." not in name and not _ADDRESS.fullmatch(name)
     free = not name.startswith(_RESERVED_PREFIXES) and not name.endswith(_RESERVED_SUFFIXES)
     require(plain and free, "InvalidBucketName", "The specified bucket is not valid.")
     for region in _texts(request.body, "LocationConstraint"):
+        message = "Your previous request to create the named bucket succeeded and you already own it."
+        require(_bucket(caller, name) is None, "BucketAlreadyOwnedByYou", message, 409)
         known = re.fullmatch(r"(EU|[a-z]{2}(-[a-z]+)+-\d)", region)
         require(known, "InvalidLocationConstraint", "The specified location-constraint is not valid")
 

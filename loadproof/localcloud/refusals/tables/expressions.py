@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
 
 from moto.dynamodb.comparisons import create_condition_expression_parser
 
@@ -20,6 +21,9 @@ _FUNCTIONS: Final = {
     "attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains", "size",
     "if_not_exists", "list_append",
 }  # fmt: skip
+_IN: Final = re.compile(r"\bIN\s*\(([^()]*)\)", re.IGNORECASE)
+_BETWEEN: Final = re.compile(r"\bBETWEEN\s+(:\w+)\s+AND\s+(:\w+)", re.IGNORECASE)
+_MOST_OPERANDS: Final = 100  # of IN
 _KEYWORDS: Final = {"AND", "OR", "NOT", "IN", "BETWEEN", "SET", "ADD", "REMOVE", "DELETE"}
 _EXPRESSIONS: Final = (
     "ConditionExpression", "FilterExpression", "KeyConditionExpression", "ProjectionExpression", "UpdateExpression",
@@ -40,11 +44,39 @@ def check_expressions(params: Document) -> None:
         for function in _CALL.findall(text):
             known = function in _FUNCTIONS or function.upper() in _KEYWORDS
             require(known, INVALID, f"Invalid {name}: Invalid function name; function: {function}")
+        for operands in _IN.findall(text):
+            count = operands.count(",") + 1
+            message = f"Invalid {name}: The IN operator is provided with too many operands; number of operands: {count}"
+            require(count <= _MOST_OPERANDS, INVALID, message)
+        for low, high in _BETWEEN.findall(text):
+            _check_bounds(name, params, low, high)
     for sign in _GIVEN:
         _check_given(sign, params, texts)
     for name in _CONDITIONS:
         if name in texts:
             _check_grammar(name, texts[name], params)
+
+
+def _check_bounds(name: str, params: Document, low: str, high: str) -> None:
+    given = params.get("ExpressionAttributeValues") or {}
+    lower, upper = given.get(low, {}), given.get(high, {})
+    message = (
+        f"Invalid {name}: The BETWEEN operator requires upper bound to be greater than or equal to lower bound; lower "
+        f"bound operand: {lower}, upper bound operand: {upper}"
+    )
+    numbers = _number(lower.get("N")), _number(upper.get("N"))
+    if None not in numbers:
+        require(numbers[0] <= numbers[1], INVALID, message)
+    elif "S" in lower and "S" in upper:
+        require(str(lower["S"]).encode() <= str(upper["S"]).encode(), INVALID, message)
+
+
+def _number(text: str | None) -> Any:
+    """None for what is none."""
+    try:
+        return None if text is None else Decimal(text)
+    except InvalidOperation:
+        return None
 
 
 def _check_given(sign: str, params: Document, texts: Mapping[str, str]) -> None:

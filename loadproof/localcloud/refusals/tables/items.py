@@ -58,12 +58,13 @@ def _check_value(value: Document, depth: int = 0) -> None:
     require(value, INVALID, f"{start}is empty, must contain exactly one of the supported datatypes")
     require(len(value) == 1, INVALID, f"{start}has more than one datatypes set, must contain exactly one")
     ((kind, inner),) = value.items()
+    for number in {"N": [inner], "NS": inner}.get(kind, []):
+        _check_number(str(number))
     if kind in _SETS:
         shown = ", ".join(map(str, inner))
         message = f"One or more parameter values were invalid: Input collection [{shown}] contains duplicates."
-        require(len(set(inner)) == len(inner), INVALID, message)
-    for number in {"N": [inner], "NS": inner}.get(kind, []):
-        _check_number(str(number))
+        distinct = {Decimal(one) for one in inner} if kind == "NS" else set(inner)
+        require(len(distinct) == len(inner), INVALID, message)
     if kind == "M":
         _check_values(inner, depth + 1)
     for one in inner if kind == "L" else []:
