@@ -160,7 +160,7 @@ def read_plan(folder: Path) -> RunPlan:
     return plan
 
 
-def _part_of(kind: Any, value: Any) -> Any:
+def _part_of(kind: object, value: Any) -> Any:
     """What `map_of` made a map of, by its type: a dataclass with its parts, a tuple of such, or the value itself.
 
     Raises TypeError, AttributeError or KeyError for a key that is missing, or of another dataclass.

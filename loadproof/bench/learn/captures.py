@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from loadproof.bench.workload.traces import MOST_TOKENS
-from loadproof.wire.documents import Document
+from loadproof.wire.documents import Document, Json
 
 CHARACTERS_A_TOKEN: Final = 4
 # Of a prompt, of an answer, and of what is no part of the first: tokens read from a cache of prompts, or written to it.
@@ -241,7 +241,7 @@ def _json(text: str) -> object:
     return found
 
 
-def read_json(text: str | bytes) -> Any:
+def read_json(text: str | bytes) -> Json:
     r"""As orjson has it; half of a character (`\ud83d`, where a client cut one in two) as the standard library does.
 
     Raises ValueError.

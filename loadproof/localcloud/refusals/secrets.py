@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from moto.backends import get_backend
 
@@ -32,7 +32,7 @@ def _policy(caller: Caller, params: Params) -> None:
 
 
 def _rotate(caller: Caller, params: Params) -> None:
-    known: Any = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
+    known: object = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
     rotated = known is None or params.get("RotationLambdaARN") or getattr(known, "rotation_lambda_arn", None)
     message = "No Lambda rotation function ARN is associated with this secret."
     require(rotated, "InvalidRequestException", message)

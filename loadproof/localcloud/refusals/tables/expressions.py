@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Final
 
 from moto.dynamodb.comparisons import create_condition_expression_parser
 
@@ -64,14 +64,14 @@ def _check_bounds(name: str, params: Document, low: str, high: str) -> None:
         f"Invalid {name}: The BETWEEN operator requires upper bound to be greater than or equal to lower bound; lower "
         f"bound operand: {lower}, upper bound operand: {upper}"
     )
-    numbers = _number(lower.get("N")), _number(upper.get("N"))
-    if None not in numbers:
-        require(numbers[0] <= numbers[1], INVALID, message)
+    least, most = _number(lower.get("N")), _number(upper.get("N"))
+    if least is not None and most is not None:
+        require(least <= most, INVALID, message)
     elif "S" in lower and "S" in upper:
         require(str(lower["S"]).encode() <= str(upper["S"]).encode(), INVALID, message)
 
 
-def _number(text: str | None) -> Any:
+def _number(text: str | None) -> Decimal | None:
     """None for what is none."""
     try:
         return None if text is None else Decimal(text)
