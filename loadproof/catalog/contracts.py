@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, Literal
 
 from loadproof.catalog.readers import HostImage, table
@@ -179,9 +179,15 @@ def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[Co
     software = software_of(running.image)
     published = [one for one in contract_refusals() if _holds(one, running, software)]
     if not any(one.models for one in published):  # what somebody published of this very model says more
-        generated = (*_of_older_transformers(software), *_of_older_servers(software))
-        published += [one for one in generated if _holds(one, running, software)]
+        published += [one for one in _of_its_age(running.image) if _holds(one, running, software)]
     yield from (one for one in published if outcome is None or one.outcome == outcome)
+
+
+@lru_cache(maxsize=64)
+def _of_its_age(image: str) -> tuple[ContractRefusal, ...]:
+    """Of model types newer than what is in it; the same for every machine that a search tries the image on."""
+    software = software_of(image)
+    return (*_of_older_transformers(software), *_of_older_servers(software))
 
 
 def _of_older_servers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:

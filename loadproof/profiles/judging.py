@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.profiles.promises import Promise, promises_of
-from loadproof.profiles.schema import Objectives, Profile
+from loadproof.profiles.schema import Profile
 from loadproof.sizing import requests_for
 
 _PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
@@ -15,13 +15,13 @@ _PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
 
 def requests_to_judge(profile: Profile) -> int | None:
     """What the profile says; else as many as settle objectives that hold by 5%; None without a percentile."""
-    return profile.benchmark.requests_at_objectives or requests_to_settle(profile.objectives)
+    return profile.benchmark.requests_at_objectives or requests_to_settle(profile)
 
 
-def requests_to_settle(objectives: Objectives) -> int | None:
-    """As many as settle them, where they hold by 5%, in 4 of 5 cases; None without a percentile."""
-    estimated = objectives.bounds.keys() - {"error_rate_max"}  # which is counted
-    return requests_for([rank for _, rank in percentiles_of(objectives).values()], len(estimated))
+def requests_to_settle(profile: Profile) -> int | None:
+    """As many as settle its own objectives, where they hold by 5%, in 4 of 5 cases; None without a percentile."""
+    estimated = profile.objectives.bounds.keys() - {"error_rate_max"}  # which is counted
+    return requests_for([rank for one, _, rank in latencies_of(profile) if not one.part], len(estimated))
 
 
 def latencies_of(profile: Profile) -> Iterator[tuple[Promise, str, int]]:
@@ -29,9 +29,3 @@ def latencies_of(profile: Profile) -> Iterator[tuple[Promise, str, int]]:
     for one in promises_of(profile):
         if match := _PERCENTILE.match(one.name):
             yield one, match[1], int(match[2])
-
-
-def percentiles_of(objectives: Objectives) -> dict[str, tuple[str, int]]:
-    """(metric, rank) of each latency bound that is given, by name, in the schema's order."""
-    found = {name: match for name in objectives.bounds if (match := _PERCENTILE.match(name))}
-    return {name: (match[1], int(match[2])) for name, match in found.items()}

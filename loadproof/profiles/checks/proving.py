@@ -9,7 +9,7 @@ from typing import Final
 from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.rule import Found, Subject, reading, rule
 from loadproof.profiles.checks.scheduling import is_zone, schedule_problem
-from loadproof.profiles.judging import latencies_of, percentiles_of, requests_to_settle
+from loadproof.profiles.judging import latencies_of, requests_to_settle
 from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.names import BENCHMARK
 from loadproof.profiles.schema import Arrivals, Objectives, Phase, Profile
@@ -78,14 +78,14 @@ def cannot_wake(subject: Subject) -> Iterator[Found]:
 )
 def cannot_settle(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
-    benchmark, percentiles = profile.benchmark, percentiles_of(profile.objectives)
-    needed = requests_to_settle(profile.objectives)
+    benchmark, needed = profile.benchmark, requests_to_settle(profile)
+    ranks = {one.name: rank for one, _, rank in latencies_of(profile) if not one.part}
     if needed is None:
         return
     own = benchmark.requests_at_objectives
-    fewest = fewest_requests(max(rank for _, rank in percentiles.values()))
+    fewest = fewest_requests(max(ranks.values()))
     if own is not None and own < fewest:
-        found = f"no {own} requests settle {_named(percentiles)}"
+        found = f"no {own} requests settle {_named(ranks)}"
         yield Found(
             ("benchmark", "requests_at_objectives"),
             found,
@@ -93,7 +93,7 @@ def cannot_settle(subject: Subject) -> Iterator[Found]:
         )
     place, sent = sent_where_judged(profile)
     if sent is not None and sent < needed:
-        found = f"about {sent:,.0f} requests leave {_named(percentiles)} open in most runs, unless far from the bound"
+        found = f"about {sent:,.0f} requests leave {_named(ranks)} open in most runs, unless far from the bound"
         yield Found(place, found, f"send {needed:,}, which settle what holds by 5% in 4 of 5 runs")
 
 
