@@ -34,6 +34,7 @@ from loadproof.profiles.schema import CalibrationSource
 from loadproof.simulation import ClosedLoop, SimulatedRequest, fresh_copies, simulate_fleet
 from loadproof.simulation.profile import routing_of
 from loadproof.simulation.sizes import request_sizes
+from loadproof.simulation.traffic import JITTER_MS
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILES = ("dev/llama-3-1-8b", "prod/llama-3-1-8b", "prod/llama-2-7b", "dev/qwen3-32b", "prod/qwen3-32b")
@@ -46,11 +47,10 @@ SOURCE = [CalibrationSource(file="the twin", sha256="0" * 64, levels=2)]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A stand-in: the twin of `deployment`, `network_ms` away."""
+    """A stand-in: the twin of `deployment`."""
 
     profile: Profile
     deployment: PlannedDeployment
-    network_ms: float
     seed: int
 
     def measured(self, concurrency: int, requests: int, seed: int) -> tuple[Figures, int, int]:
@@ -58,13 +58,15 @@ class Endpoint:
         prompt and answer, which a summary has too."""
         sizes = islice(request_sizes(mixture_of(self.profile.workload), seed), requests)
         copies = fresh_copies(self.deployment)
-        results = simulate_fleet(copies, ClosedLoop(concurrency), sizes, routing=routing_of(self.profile), seed=seed)
+        results = simulate_fleet(
+            copies, ClosedLoop(concurrency, jitter_ms=JITTER_MS), sizes, routing=routing_of(self.profile), seed=seed
+        )
         done = [one for one in results if isinstance(one, SimulatedRequest)]
         kept = done[concurrency:-concurrency] or done
-        tokens, e2e_ms = mean(one.output_tokens for one in kept), mean(one.e2e_ms for one in kept) + self.network_ms
+        tokens, e2e_ms = mean(one.output_tokens for one in kept), mean(one.e2e_ms for one in kept)
         figures = Figures(
             output_tokens_per_s=concurrency * tokens / e2e_ms * 1e3,
-            ttft_ms=mean(one.ttft_ms for one in kept) + self.network_ms,
+            ttft_ms=mean(one.ttft_ms for one in kept),
             tpot_ms=mean(one.tpot_ms or 0.0 for one in kept),
             e2e_ms=e2e_ms,
         )
@@ -94,9 +96,9 @@ def endpoint_of(choice: Choice, seed: int, times: float = 1.0) -> Endpoint:
     factors = np.exp(draw.normal(size=len(priors)) * choice.spread * times)
     drawn = {name: value * float(by) for (name, value), by in zip(priors.items(), factors, strict=True)}
     drawn["bandwidth_efficiency"] = min(drawn["bandwidth_efficiency"], 0.98)
-    drawn["ttft_ms"] = choice.deployment.server.ttft_ms
+    drawn["ttft_ms"] = float(draw.uniform(0, LONGEST_NETWORK_MS))
     truth = choice.problem.applied(choice.deployment, drawn)
-    return Endpoint(choice.profile, truth, float(draw.uniform(0, LONGEST_NETWORK_MS)), seed)
+    return Endpoint(choice.profile, truth, seed)
 
 
 def designs_of(choice: Choice, suggested: Sequence[int], seed: int) -> dict[str, tuple[int, ...]]:

@@ -35,9 +35,9 @@ from loadproof.capacity.memory import batch_limits
 from loadproof.profiles import load_profile
 from loadproof.sessions import Mixture, SessionClass, Step
 from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet
-from loadproof.simulation.replay import JITTER_MS
 from loadproof.simulation.routing import Prefixes
 from loadproof.simulation.sizes import so_many
+from loadproof.simulation.traffic import JITTER_MS
 from loadproof.token_counts import TokenCounts
 
 FOLDER: Final = HOME / "llama-3-1-8b-sessions"
@@ -291,17 +291,17 @@ def foretold(deployment: PlannedDeployment, level: Level) -> Figures:
     pause = (level.think_s, level.think_stddev_s)
     steps = [Step(first, answer), *(Step(later, answer, (turn,), *pause) for turn in range(TURNS - 1))]
     mixture, prefixes = Mixture((SessionClass(tuple(steps)),)), Prefixes(BLOCK_TOKENS)
-    rows, took_s, outside_ms = [], 0.0, deployment.server.ttft_ms
+    rows, took_s = [], 0.0
     for seed in SEEDS:
-        loop = ClosedLoop(level.held, turnaround_ms=outside_ms, jitter_ms=JITTER_MS, seed=seed)
+        loop = ClosedLoop(level.held, jitter_ms=JITTER_MS, seed=seed)
         sizes = so_many(mixture, level.requests, seed, BLOCK_TOKENS)
-        copies = [scheduler_for(StepTimes(deployment), limits)]
+        copies = [scheduler_for(StepTimes(deployment), limits, outside_ms=deployment.server.ttft_ms)]
         played = list(simulate_fleet(copies, loop, sizes, prefixes=prefixes, seed=seed))
         done = [one for one in played if isinstance(one, SimulatedRequest)]
         for one in done:
             turn = (one.input_tokens - FIRST_PROMPT) // (LATER_PROMPT + ANSWER)
-            rows.append((turn, one.ttft_ms + outside_ms, one.e2e_ms + outside_ms, one.output_tokens))
-        took_s += (max(one.end_ms for one in done) + outside_ms) / 1000
+            rows.append((turn, one.ttft_ms, one.e2e_ms, one.output_tokens))
+        took_s += max(one.end_ms for one in done) / 1000
     return _figures(prefixes.counts.found_share, rows, took_s)
 
 

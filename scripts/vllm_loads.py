@@ -30,14 +30,12 @@ from vllm_sessions import (
 )
 from vllm_study import REPOSITORY, others_of, percentiles, rounds_of, served, study, watched
 
-from loadproof.capacity import StepTimes, deployment_of
-from loadproof.capacity.memory import batch_limits
+from loadproof.capacity import deployment_of
 from loadproof.profiles import load_profile
 from loadproof.sessions import Mixture, SessionClass, Step
-from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet
-from loadproof.simulation.replay import JITTER_MS
+from loadproof.simulation import ClosedLoop, SimulatedRequest, fresh_copies, simulate_fleet
 from loadproof.simulation.sizes import request_sizes
-from loadproof.simulation.traffic import OpenLoop, Process, arrival_times_ms
+from loadproof.simulation.traffic import JITTER_MS, OpenLoop, Process, arrival_times_ms
 from loadproof.token_counts import TokenCounts
 
 PAGE = REPOSITORY / "docs" / "accuracy-loads.md"
@@ -126,20 +124,19 @@ def predicted_figures(work: Path, case: Case, template: int) -> list[float]:
         prompt = TokenCounts("uniform", (low + high) / 2 + template, 0, low + template, high + template)
         answer = TokenCounts("uniform", (least + most) / 2, 0, least, most)
     mixture = Mixture((SessionClass((Step(prompt, answer),)),))
-    outside_ms = deployment.server.ttft_ms
     ttfts, e2es = list[float](), list[float]()
     for seed in SEEDS:
         kind: Process = "poisson" if case.burstiness == 1 else "gamma"
         loop = (
-            ClosedLoop(case.in_flight, turnaround_ms=outside_ms, jitter_ms=JITTER_MS, seed=seed)
+            ClosedLoop(case.in_flight, jitter_ms=JITTER_MS, seed=seed)
             if case.in_flight
             else OpenLoop(arrival_times_ms(kind, case.rate, burstiness=case.burstiness, seed=seed))
         )
-        copies = [scheduler_for(StepTimes(deployment), batch_limits(deployment))]
+        copies = fresh_copies(deployment)
         sizes = islice(request_sizes(mixture, seed), case.requests)
         played = [one for one in simulate_fleet(copies, loop, sizes, seed=seed) if isinstance(one, SimulatedRequest)]
-        ttfts += [one.ttft_ms + outside_ms for one in played]
-        e2es += [one.e2e_ms + outside_ms for one in played]
+        ttfts += [one.ttft_ms for one in played]
+        e2es += [one.e2e_ms for one in played]
     return [*percentiles(ttfts), *percentiles(e2es)]
 
 

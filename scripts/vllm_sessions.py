@@ -46,9 +46,9 @@ from loadproof.capacity.memory import batch_limits
 from loadproof.profiles import load_profile
 from loadproof.sessions import Mixture, SessionClass, Step
 from loadproof.simulation import ClosedLoop, SimulatedRequest, scheduler_for, simulate_fleet
-from loadproof.simulation.replay import JITTER_MS
 from loadproof.simulation.routing import Prefixes
 from loadproof.simulation.sizes import so_many
+from loadproof.simulation.traffic import JITTER_MS
 from loadproof.token_counts import TokenCounts
 
 PROFILE = REPOSITORY / "scripts" / "real_server" / "sessions.yaml"
@@ -181,11 +181,11 @@ def predicted_figures(work: Path, case: Case, new_tokens: int) -> Figures:
     turns = [Step(prompt, answer), *(Step(prompt, answer, (turn,), case.think_s) for turn in range(TURNS - 1))]
     mixture, prefixes, found = Mixture((SessionClass(tuple(turns)),)), Prefixes(BLOCK), list[float]()
     for seed in range(5):
-        loop = ClosedLoop(case.sessions, turnaround_ms=deployment.server.ttft_ms, jitter_ms=JITTER_MS, seed=seed)
+        loop = ClosedLoop(case.sessions, jitter_ms=JITTER_MS, seed=seed)
         sizes = so_many(mixture, 3 * max(2, case.sessions) * TURNS, seed, BLOCK)
-        copies = [scheduler_for(StepTimes(deployment), limits)]
+        copies = [scheduler_for(StepTimes(deployment), limits, outside_ms=deployment.server.ttft_ms)]
         played = simulate_fleet(copies, loop, sizes, prefixes=prefixes, seed=seed)
-        found += [one.ttft_ms + deployment.server.ttft_ms for one in played if isinstance(one, SimulatedRequest)]
+        found += [one.ttft_ms for one in played if isinstance(one, SimulatedRequest)]
     return Figures(prefixes.counts.found_share, *percentiles(found))
 
 

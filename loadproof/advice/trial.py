@@ -9,7 +9,7 @@ from loadproof.profiles.schema import Profile
 from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.replay import sent_to
 from loadproof.simulation.results import summarise
-from loadproof.simulation.traffic import ClosedLoop
+from loadproof.simulation.traffic import JITTER_MS, ClosedLoop
 
 # Requests a client sends: enough for a few rounds, few enough for a plan to stay quick.
 _ROUNDS = 8
@@ -32,7 +32,7 @@ def replay(profile: Profile, concurrency: int) -> TwinRun:
     deployment, workload = planned_deployment(profile), planned_workload(profile)
     requests = min(max(_FEWEST, _ROUNDS * concurrency), max(_MOST, 2 * concurrency))
     copies, sizes, prefixes = sent_to(deployment, workload, requests, concurrency)
-    summary = summarise(simulate_fleet(copies, ClosedLoop(concurrency), sizes, prefixes=prefixes))
+    summary = summarise(simulate_fleet(copies, ClosedLoop(concurrency, jitter_ms=JITTER_MS), sizes, prefixes=prefixes))
     return TwinRun(
         refused=summary.refused,
         output_tokens_per_s=summary.output_tokens_per_s,

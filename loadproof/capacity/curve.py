@@ -48,6 +48,15 @@ class Tails:
 
 
 @dataclass(frozen=True, slots=True)
+class PlayedPart:
+    """What was served of a class of the traffic: so many requests, and their percentiles."""
+
+    name: str
+    requests: int
+    tails: Tails
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedLevel:
     """What the planner expects at one concurrency (over all copies). Times are means in ms, without the network.
 
@@ -78,7 +87,7 @@ class PredictedLevel:
     near_limit: bool = False
     prompt_share: float = 0.0
     tails: Tails | None = None
-    parts: tuple[tuple[str, Tails], ...] = ()
+    parts: tuple[PlayedPart, ...] = ()
 
 
 @last_kept

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from loadproof.capacity.confidence import Confidence, less_sure
-from loadproof.capacity.curve import PredictedLevel
+from loadproof.capacity.curve import PlayedPart, PredictedLevel
 from loadproof.capacity.workload import PlannedWorkload
 from loadproof.profiles.promises import Promise
 from loadproof.sessions import label_of
@@ -44,14 +44,27 @@ def outlook_of(
     return tuple(_outlook(one, _predicted(one, level, workload), confidence, level) for one in promises)
 
 
-_UNTOLD: Final = "a class's own bound, whose requests no formula tells apart from the others"
+ENOUGH_OF_A_CLASS: Final = 100
+"""Requests by which a class's percentiles are told: of fewer, p95 is one of the five longest of a draw."""
 
 
 def sure_of(confidence: Confidence, promises: Sequence[Promise], level: PredictedLevel | None) -> Confidence:
-    """A grade less where requests are served and a class's bound has no figure all the same."""
-    if level is None or all(_of_class(one, level) is not None for one in promises if one.part):
+    """A grade less where requests are served and a class's bound has no figure, or one of a few requests."""
+    if level is None:
         return confidence
-    return less_sure(confidence, _UNTOLD)
+    for one in promises:
+        if one.part and (doubt := _doubt_of(one, level)):
+            return less_sure(confidence, doubt)
+    return confidence
+
+
+def _doubt_of(one: Promise, level: PredictedLevel) -> str:
+    played = _played(one, level)
+    if played is None or not played.requests:
+        return "a class's own bound, whose requests no formula tells apart from the others"
+    if played.requests < ENOUGH_OF_A_CLASS:
+        return f"{played.requests} requests of {one.part} in the twin: too few to hold a percentile against its bound"
+    return ""
 
 
 def _predicted(one: Promise, level: PredictedLevel | None, workload: PlannedWorkload) -> float | None:
@@ -62,8 +75,12 @@ def _predicted(one: Promise, level: PredictedLevel | None, workload: PlannedWork
 
 def _of_class(one: Promise, level: PredictedLevel) -> float | None:
     """The twin's, where it played the level; None where it did not, and where it served none of the class."""
-    tails = next((tails for part, tails in level.parts if part == one.part), None)
-    return None if tails is None else tails.at(*_parts_of(one.name)) or None
+    played = _played(one, level)
+    return None if played is None else played.tails.at(*_parts_of(one.name)) or None
+
+
+def _played(one: Promise, level: PredictedLevel) -> PlayedPart | None:
+    return next((part for part in level.parts if part.name == one.part), None)
 
 
 def _outlook(

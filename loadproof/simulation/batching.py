@@ -30,14 +30,22 @@ class Step:
     batch: int
 
 
-def scheduler_for(step_times: StepDurations, limits: BatchLimits, *, shared_prefix_tokens: int = 0) -> Scheduler:
-    """The scheduler of one copy. Only `chunked` ones reuse a shared prefix. Raises InputError where the limits know no
-    KV cache."""
+def scheduler_for(
+    step_times: StepDurations, limits: BatchLimits, *, shared_prefix_tokens: int = 0, outside_ms: float = 0.0
+) -> Scheduler:
+    """The scheduler of one copy, `outside_ms` what its server adds to a request outside of its steps.
+
+    Only `chunked` ones reuse a shared prefix. Raises InputError where the limits know no KV cache.
+    """
+    copy: Scheduler
     if limits.scheduler == "chunked":
-        return Chunked(step_times, limits, shared_prefix_tokens)
-    if limits.scheduler == "dynamic":
-        return Dynamic(step_times, limits)
-    return PrefillFirst(step_times, limits)
+        copy = Chunked(step_times, limits, shared_prefix_tokens)
+    elif limits.scheduler == "dynamic":
+        copy = Dynamic(step_times, limits)
+    else:
+        copy = PrefillFirst(step_times, limits)
+    copy.outside_ms = outside_ms
+    return copy
 
 
 class ContinuousBatcher:

@@ -23,7 +23,11 @@ def fresh_copies(
     answer, decides how many requests fit where layers keep a window or a state instead of every token.
     """
     times, limits = StepTimes(deployment), batch_limits(deployment, request_tokens)
-    return [scheduler_for(times, limits, shared_prefix_tokens=shared_prefix_tokens) for _ in range(deployment.copies)]
+    outside_ms = deployment.server.ttft_ms
+    return [
+        scheduler_for(times, limits, shared_prefix_tokens=shared_prefix_tokens, outside_ms=outside_ms)
+        for _ in range(deployment.copies)
+    ]
 
 
 def simulate_closed_loop(

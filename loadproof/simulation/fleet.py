@@ -59,7 +59,8 @@ def simulate_fleet(
 ) -> Iterator[Result]:
     """Send one request for each of `sizes`, endless ones included, and yield each as it ends, is refused or given up.
 
-    `copies` must be fresh schedulers, or an `ElasticCopies`. Ties among the least loaded are broken by chance.
+    `copies` must be fresh schedulers, or an `ElasticCopies`. Ties among the least loaded are broken by chance. What a
+    server adds before a first token (`Scheduler.outside_ms`) is in every time, and before whatever waits for an answer.
     `prefixes` also counts what routing came to, of requests whose blocks are known. Nothing is sent from `until_ms` on;
     what is in flight ends. The same arguments give the same results.
 
@@ -104,7 +105,7 @@ class _Fleet:
         self._ends: list[tuple[float, int]] = []
         self._closed = traffic if isinstance(traffic, ClosedLoop) else None
         self._times = iter([0.0] * traffic.concurrency if isinstance(traffic, ClosedLoop) else traffic.times_ms)
-        self._gaps = self._closed.gaps_ms() if self._closed is not None and self._closed.has_gaps else None
+        self._gaps = self._closed.gaps_ms() if self._closed is not None and self._closed.jitter_ms else None
         # When clients that were answered or refused come back, and the steps of sessions that are due: a heap.
         self._returning: list[tuple[float, int, tuple[Session, int] | None]] = []
         self._order = count()  # equal times keep the order in which they were told
@@ -120,7 +121,6 @@ class _Fleet:
 
     def run(self) -> Iterator[Result]:
         ends, slots, busy, closed, timed = self._ends, self._slots, self._busy, self._closed, self._timed
-        gaps = self._gaps
         while True:
             next_ms = self._next_time_ms
             if self._returning and self._returning[0][0] < next_ms:
@@ -135,18 +135,19 @@ class _Fleet:
                 ended = copy.commit()
                 if timed:
                     ended = self._still_wanted(copy, index, ended)
+                outside_ms = copy.outside_ms
+                answered_ms = now_ms + outside_ms
                 for request in ended:
                     turn = request.turn
                     part = turn[0].part if turn is not None else 0
-                    times = (request.sent_ms, request.first_ms, now_ms)
+                    times = (request.sent_ms, request.first_ms + outside_ms, answered_ms)
                     yield SimulatedRequest(*times, request.output_tokens, request.input_tokens, index, part)
-                free = [one for one in ended if one.turn is None or self._goes_no_further(one.turn, now_ms)]
-                if gaps is not None:
+                free = [one for one in ended if one.turn is None or self._goes_no_further(one.turn, answered_ms)]
+                if closed is not None:
                     for _ in free:
-                        self._comes_back(now_ms + next(gaps))
-                elif closed is not None:
-                    for _ in free:
-                        if (refused := self._send(now_ms)) is not None:
+                        if (at_ms := self._ready_ms(answered_ms)) > now_ms:
+                            self._comes_back(at_ms)
+                        elif (refused := self._send(now_ms)) is not None:
                             yield refused
             elif timed and self._timer_ms <= next_ms and (ends or next_ms < inf):
                 now_ms = self._timer_ms
@@ -248,12 +249,15 @@ class _Fleet:
         drawn = session.steps[place]
         return drawn.input_tokens, drawn.output_tokens, session.blocks(place), session.number
 
-    def _goes_no_further(self, step: tuple[Session, int], now_ms: float) -> bool:
+    def _ready_ms(self, due_ms: float) -> float:
+        """When a client sends what it could send at `due_ms`."""
+        return due_ms if self._gaps is None else due_ms + next(self._gaps)
+
+    def _goes_no_further(self, step: tuple[Session, int], answered_ms: float) -> bool:
         """Whether the session is over with this answer; what waited for it becomes due."""
-        (session, place), gaps = step, self._gaps
-        for due_ms, later in session.ended(place, now_ms):
-            at_ms = due_ms + (next(gaps) if gaps is not None else 0.0)
-            heappush(self._returning, (at_ms, next(self._order), (session, later)))
+        session, place = step
+        for due_ms, later in session.ended(place, answered_ms):
+            heappush(self._returning, (self._ready_ms(due_ms), next(self._order), (session, later)))
         return session.over
 
     # ------------------------------------------------------------------------------------------------ timers

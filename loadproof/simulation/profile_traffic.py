@@ -17,6 +17,7 @@ from loadproof.simulation.fleet import Sizes
 from loadproof.simulation.routing import Routing
 from loadproof.simulation.sizes import request_sizes
 from loadproof.simulation.traffic import (
+    JITTER_MS,
     ClosedLoop,
     OpenLoop,
     Process,
@@ -78,7 +79,9 @@ def traffic_of(
         if replace(other, concurrency=None) != OtherLoad():
             raise InputError("arrivals and ramps need a rate, and the load is a number in flight; give a rate")
         clients = other.concurrency or profile.objectives.at_concurrency
-        return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight", block_tokens, None, shared)
+        return Traffic(
+            ClosedLoop(clients, jitter_ms=JITTER_MS), sizes, f"{clients} in flight", block_tokens, None, shared
+        )
     times, words = _open(profile, other, mixture.requests, starts_at, seed)
     return Traffic(OpenLoop(times), sizes, words, block_tokens, None, shared)
 

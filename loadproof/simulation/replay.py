@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from math import ceil
+from statistics import fmean
 from typing import Final
 
 from loadproof.capacity import PlannedDeployment, PredictedLevel
-from loadproof.capacity.curve import Percentiles, Tails
+from loadproof.capacity.curve import Percentiles, PlayedPart, Tails
+from loadproof.capacity.outlook import ENOUGH_OF_A_CLASS
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.profiles.schema import Container, Profile
+from loadproof.sessions import Mixture
 from loadproof.simulation.chunked import BLOCK_TOKENS
 from loadproof.simulation.closed_loop import fresh_copies
 from loadproof.simulation.fleet import Sizes, simulate_fleet
@@ -24,13 +27,13 @@ from loadproof.simulation.results import SimulatedRequest
 from loadproof.simulation.routing import Prefixes
 from loadproof.simulation.scheduling import Scheduler
 from loadproof.simulation.sizes import so_many
-from loadproof.simulation.traffic import ClosedLoop
+from loadproof.simulation.traffic import JITTER_MS, ClosedLoop
 
-JITTER_MS: Final = 2.0  # mean of what a client takes, by chance, before its next request
 ROUNDS: Final = 8
 FEWEST_REQUESTS: Final = 400
 MOST_REQUESTS: Final = 8192
 SESSIONS_A_CLIENT: Final = 4
+MOST_FOR_A_CLASS: Final = 4_000  # requests of all, for a plan to stay quick
 
 
 def replayed_workload(profile: Profile, container: Container | None = None) -> PlannedWorkload:
@@ -115,23 +118,28 @@ class PlayedRun:
     ttft_ms: float
     e2e_ms: float
     tails: Tails
-    parts: tuple[tuple[str, Tails], ...] = ()
-    """of each class that has a name"""
+    parts: tuple[PlayedPart, ...] = ()
+    """each class that has a name"""
 
 
 @lru_cache(maxsize=4096)  # alternatives that differ in their number of machines alone share their copies' runs
 def _played(planned: PlannedWorkload, copies: PlannedDeployment, clients: int) -> PlayedRun | None:
     """The share of a level's requests that these copies get, in virtual time; None where they serve none of them."""
-    requests = min(max(FEWEST_REQUESTS, ROUNDS * clients), max(MOST_REQUESTS, 2 * clients))
-    outside_ms = copies.server.ttft_ms
-    fresh, sizes, prefixes = sent_to(copies, planned, requests, clients)
-    served = _served(simulate_fleet(fresh, _loop(clients, outside_ms), sizes, prefixes=prefixes))
     assert planned.mixture is not None
+    requests = min(max(FEWEST_REQUESTS, ROUNDS * clients), max(MOST_REQUESTS, 2 * clients))
+    requests = max(requests, _for_classes(planned.mixture))
+    fresh, sizes, prefixes = sent_to(copies, planned, requests, clients)
+    served = _served(simulate_fleet(fresh, ClosedLoop(clients, jitter_ms=JITTER_MS), sizes, prefixes=prefixes))
     names = {place: part.name for place, part in enumerate(planned.mixture.classes) if part.name}
-    parts = tuple(
-        (name, _tails([one for one in served if one.part == place], outside_ms)) for place, name in names.items()
-    )
-    return _run(served, outside_ms, parts) if served else None
+    parts = tuple(_part(name, [one for one in served if one.part == place]) for place, name in names.items())
+    return _run(served, parts) if served else None
+
+
+def _for_classes(mixture: Mixture) -> int:
+    """So many requests that each class with bounds of its own has enough to tell its percentiles by."""
+    bounded = {one.name for one in mixture.classes if one.bounds}
+    least = min((share for name, share in mixture.request_shares.items() if name in bounded), default=1.0)
+    return min(MOST_FOR_A_CLASS, ceil(1.5 * ENOUGH_OF_A_CLASS / least))  # by chance there are fewer
 
 
 def play(
@@ -149,31 +157,29 @@ def play(
     copies = fresh_copies(
         replace(deployment, copies=1), shared_prefix_tokens=shared_prefix_tokens, request_tokens=request_tokens
     )
-    outside_ms = deployment.server.ttft_ms
-    served = _served(simulate_fleet(copies, _loop(clients, outside_ms), islice(sizes, requests)))
-    return _run(served, outside_ms) if served else None
-
-
-def _loop(clients: int, outside_ms: float) -> ClosedLoop:
-    return ClosedLoop(clients, turnaround_ms=outside_ms, jitter_ms=JITTER_MS)
+    served = _served(simulate_fleet(copies, ClosedLoop(clients, jitter_ms=JITTER_MS), islice(sizes, requests)))
+    return _run(served) if served else None
 
 
 def _served(outcomes: Iterable[object]) -> list[SimulatedRequest]:
     return [one for one in outcomes if isinstance(one, SimulatedRequest)]
 
 
-def _run(served: Sequence[SimulatedRequest], outside_ms: float, parts: tuple[tuple[str, Tails], ...] = ()) -> PlayedRun:
-    means = (sum(one.ttft_ms for one in served), sum(one.e2e_ms for one in served))
-    ttft_ms, e2e_ms = (total / len(served) + outside_ms for total in means)
-    duration_ms = max(one.end_ms for one in served) + outside_ms
-    return PlayedRun(duration_ms, ttft_ms, e2e_ms, _tails(served, outside_ms), parts)
+def _run(served: Sequence[SimulatedRequest], parts: tuple[PlayedPart, ...] = ()) -> PlayedRun:
+    duration_ms = max(one.end_ms for one in served)
+    ttft_ms, e2e_ms = fmean(one.ttft_ms for one in served), fmean(one.e2e_ms for one in served)
+    return PlayedRun(duration_ms, ttft_ms, e2e_ms, _tails(served), parts)
 
 
-def _tails(served: Sequence[SimulatedRequest], outside_ms: float) -> Tails:
+def _part(name: str, served: Sequence[SimulatedRequest]) -> PlayedPart:
+    return PlayedPart(name, len(served), _tails(served))
+
+
+def _tails(served: Sequence[SimulatedRequest]) -> Tails:
     return Tails(
-        _percentiles(sorted(one.ttft_ms + outside_ms for one in served)),
+        _percentiles(sorted(one.ttft_ms for one in served)),
         _percentiles(sorted(one.tpot_ms for one in served if one.tpot_ms is not None)),
-        _percentiles(sorted(one.e2e_ms + outside_ms for one in served)),
+        _percentiles(sorted(one.e2e_ms for one in served)),
     )
 
 

@@ -42,6 +42,7 @@ class Scheduler(ABC):
         "held",
         "limits",
         "open_to_arrivals",
+        "outside_ms",
         "rounds",
         "running",
         "start_ms",
@@ -69,6 +70,7 @@ class Scheduler(ABC):
         self.start_ms = self.end_ms = self.first_ms = self.growth_ms = 0.0
         self.steps = 0
         self.open_to_arrivals = False
+        self.outside_ms = 0.0  # what lies between a client and the batch, a request
 
     @property
     def outstanding(self) -> int:

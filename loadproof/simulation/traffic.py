@@ -13,6 +13,8 @@ from loadproof.errors import InputError
 
 Process = Literal["constant", "poisson", "gamma"]
 HOURS_A_WEEK: Final = 168
+JITTER_MS: Final = 2.0
+"""Mean of what a client takes before its next request: it breaks step, and stands for no network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +22,11 @@ class ClosedLoop:
     """`concurrency` clients, each sending its next request when the last one ended.
 
     A client that was refused waits `pause_after_refusal_ms` before it sends the next one. Between an answer and the
-    next request lie `turnaround_ms` and, by chance, `jitter_ms` in the mean (exponential): no two clients are equal.
+    next request lie, by chance, `jitter_ms` in the mean (exponential): no two clients are equal.
     """
 
     concurrency: int
     pause_after_refusal_ms: float = 1000.0
-    turnaround_ms: float = 0.0
     jitter_ms: float = 0.0
     seed: int = 0  # of the jitter
 
@@ -33,15 +34,11 @@ class ClosedLoop:
         if self.concurrency < 1 or not self.pause_after_refusal_ms > 0:
             raise InputError("a closed loop needs at least 1 client and a pause after refusals above 0 ms")
 
-    @property
-    def has_gaps(self) -> bool:
-        return self.turnaround_ms > 0 or self.jitter_ms > 0
-
     def gaps_ms(self) -> Iterator[float]:
         """How long each client in turn takes before its next request."""
         chance = Random(self.seed)
         while True:
-            yield self.turnaround_ms + (chance.expovariate(1 / self.jitter_ms) if self.jitter_ms else 0.0)
+            yield chance.expovariate(1 / self.jitter_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ import pytest
 from mixed_profiles import mixed
 
 from loadproof.capacity.confidence import Confidence
-from loadproof.capacity.curve import Percentiles, Tails
+from loadproof.capacity.curve import Percentiles, PlayedPart, Tails
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.plan import Plan
 from loadproof.capacity.plan import make_plan as by_formula
 from loadproof.profiles.promises import promises_of
+from loadproof.profiles.schema import Profile
 from loadproof.simulation.plan import make_plan
 from loadproof.simulation.profile import simulate_profile
 
@@ -39,7 +40,7 @@ def test_a_class_s_bound_is_held_against_its_own_requests(tmp_path: Path, bound:
     profile = mixed(tmp_path, bound)
     level = make_plan(profile).at_objectives
     assert level is not None
-    level = replace(level, parts=(("agent", BY_HAND),))
+    level = replace(level, parts=(PlayedPart("agent", 400, BY_HAND),))
     band = Confidence("A", "", 0.1, 0.1, 0.1)
     row = outlook_of(promises_of(profile)[2:], level, make_plan(profile).workload, band)[0]
     assert (row.predicted, row.expected) == (7, expected)
@@ -50,7 +51,7 @@ def test_a_class_of_which_nothing_was_served_has_no_figure(tmp_path: Path) -> No
     profile, nothing = mixed(tmp_path), Percentiles(0, 0, 0, 0)
     plan = make_plan(profile)
     assert plan.at_objectives is not None
-    level = replace(plan.at_objectives, parts=(("agent", Tails(nothing, nothing, nothing)),))
+    level = replace(plan.at_objectives, parts=(PlayedPart("agent", 0, Tails(nothing, nothing, nothing)),))
     assert outlook_of(promises_of(profile)[2:], level, plan.workload, plan.confidence)[0].expected == "unknown"
 
 
@@ -82,6 +83,30 @@ def test_where_nobody_plays_classes_apart_the_grade_falls(tmp_path: Path) -> Non
         assert labelled(plan)["tpot_p95_ms of agent"] == "unknown"
         assert "never with a class's own bound" in plan.confidence.meaning
         assert any(note.startswith("tpot_p95_ms of agent is not planned") for note in plan.notes)
+
+
+def shared(folder: Path, agents: float) -> Profile:
+    """Agents are so many of all sessions."""
+    profile = mixed(folder)
+    chat, agent = profile.workload.classes
+    classes = (chat.model_copy(update={"share": 1 - agents}), agent.model_copy(update={"share": agents}))
+    return profile.model_copy(update={"workload": profile.workload.model_copy(update={"classes": classes})})
+
+
+@pytest.mark.parametrize("agents", [0.5, 0.1, 0.02])
+def test_a_small_class_has_enough_requests_to_tell_its_percentiles_by(tmp_path: Path, agents: float) -> None:
+    """Of 400 requests, as many as a plan plays otherwise, 2% of the sessions had 29."""
+    plan = make_plan(shared(tmp_path, agents))
+    assert plan.at_objectives is not None
+    assert min(part.requests for part in plan.at_objectives.parts) >= 100
+    assert "too few" not in plan.confidence.meaning
+
+
+def test_a_bound_of_a_class_that_is_hardly_sent_costs_certainty(tmp_path: Path) -> None:
+    """A thousandth of the sessions: 16 requests of 4,000."""
+    confidence = make_plan(shared(tmp_path, 0.001)).confidence
+    assert "requests of agent in the twin: too few to hold a percentile against its bound" in confidence.meaning
+    assert confidence.band > make_plan(shared(tmp_path, 0.1)).confidence.band
 
 
 def test_a_class_without_bounds_costs_no_grade(tmp_path: Path) -> None:

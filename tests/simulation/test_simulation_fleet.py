@@ -56,6 +56,15 @@ def served(
     )
 
 
+@pytest.mark.parametrize("load", [ClosedLoop(1), OpenLoop([0.0, 115.0])])
+def test_what_lies_before_a_server_is_in_each_time(load: ClosedLoop | OpenLoop) -> None:
+    """100 ms, a prompt of 10 and an answer of 6 tokens at 1 ms each: a client's next request leaves after 115."""
+    fleet = [scheduler_for(CountedMs(), WIDE, outside_ms=100)]
+    first, second = (one for one in simulate_fleet(fleet, load, [(10, 6)] * 2) if isinstance(one, SimulatedRequest))
+    assert (first.ttft_ms, first.e2e_ms, first.tpot_ms) == (110, 115, 1)
+    assert (second.sent_ms, second.ttft_ms) == (115, 110)
+
+
 @settings(deadline=None)
 @given(traffic, limits)
 def test_the_event_loop_serves_an_open_loop_as_the_step_by_step_clock_does(
