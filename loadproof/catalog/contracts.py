@@ -81,13 +81,15 @@ class ContractRefusal:
 class ModelType:
     """A model type by its models' ids, and the first version of each software that knows it.
 
-    `since` is of Transformers. An empty version is not known, or knew it from its own first on: it refuses nothing.
+    `since` is of Transformers, `vllm_until` the last vLLM that has it. An empty version is not known, or knew it from
+    its own first on: it refuses nothing.
     """
 
     model_type: str
     models: str
     since: str
     vllm: str
+    vllm_until: str
     sglang: str
     tgi: str
     source: str
@@ -178,16 +180,18 @@ def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[Co
     """What is published to go wrong with exactly this; of one outcome, or of all."""
     software = software_of(running.image)
     published = [one for one in contract_refusals() if _holds(one, running, software)]
-    if not any(one.models for one in published):  # what somebody published of this very model says more
+    if not any(
+        one.models and not one.remote_code for one in published
+    ):  # what is published of this very model says more
         published += [one for one in _of_its_age(running.image) if _holds(one, running, software)]
     yield from (one for one in published if outcome is None or one.outcome == outcome)
 
 
 @lru_cache(maxsize=64)
 def _of_its_age(image: str) -> tuple[ContractRefusal, ...]:
-    """Of model types newer than what is in it; the same for every machine that a search tries the image on."""
+    """Of model types newer than what is in it, or that it has no more; the same for every machine it is tried on."""
     software = software_of(image)
-    return (*_of_older_transformers(software), *_of_older_servers(software))
+    return (*_of_older_transformers(software), *_of_older_servers(software), *_of_newer_vllm(software))
 
 
 def _of_older_servers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:
@@ -201,6 +205,16 @@ def _of_older_servers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:
                 continue
             says = f"{title} {version} does not know model type {one.model_type} ({words})"
             yield _refusal(one, "starting", says, f"use an image with {title} {since} or newer")
+
+
+def _of_newer_vllm(software: Mapping[str, str]) -> Iterator[ContractRefusal]:
+    """Model types that the image's vLLM has no more."""
+    version = software.get("vllm")
+    for one in model_types():
+        if version is None or not one.vllm_until or _numbers(version) <= _numbers(one.vllm_until):
+            continue
+        says = f"the architecture of {one.model_type} was supported in vLLM until v{one.vllm_until}"
+        yield _refusal(one, "starting", says, f"use an image with vLLM {one.vllm_until}, or another model")
 
 
 def _of_older_transformers(software: Mapping[str, str]) -> Iterator[ContractRefusal]:

@@ -5,6 +5,7 @@ A module beside these is found by itself; nothing else lists families (docs/deci
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Final
@@ -36,6 +37,7 @@ __all__ = [
     "Settings",
     "SpeculationMethod",
     "Speculative",
+    "family_and_version",
 ]
 
 
@@ -53,3 +55,16 @@ def _found() -> dict[str, ContainerFamily[Any, Any]]:
 
 
 FAMILIES: Final = _found()
+
+
+def family_and_version(image: str) -> tuple[str, str] | None:
+    """The server family and version an image URI names, None for an image of nobody's known.
+
+    `…/djl-inference:0.38.0-lmi29.0.0-cu130` is (lmi, 0.38.0); TGI's version stands after `tgi` in its tag.
+    """
+    path, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
+    for name, family in FAMILIES.items():
+        if family.image is not None and family.image.repository in path:
+            found = re.search(family.image.tag_version, tag)
+            return name, found.group(1) if found else ""
+    return None

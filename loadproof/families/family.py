@@ -252,6 +252,8 @@ class ContainerFamily(Generic[C, S]):
     speculation: Speculation[C, Any] | None = None
     refusals: tuple[Refusal[C], ...] = ()
     longest_is_context: bool = True  # unset, the longest request is the model's context
+    degree_variables: Mapping[str, str] = field(default_factory=dict)
+    """what multiplies the tensor parallel degree, and the variable with which it does not"""
     prompt_setting: str | None = None  # the prompt alone, which a step must hold whole
     admission: Admission | None = None
     continuous_batching: Mapping[str, str | None] = field(default_factory=dict)  # settings that end dynamic batching
@@ -278,6 +280,14 @@ class ContainerFamily(Generic[C, S]):
     def fp8_cache(self, settings: Settings) -> bool:
         """The KV cache holds values of one byte."""
         return getattr(settings, "kv_cache_dtype", None) == "fp8"
+
+    def ranks(self, degree: int, variables: Mapping[str, str]) -> int:
+        """How many accelerators the server takes at start: shards, times stages, times replicas."""
+        for name, unless in self.degree_variables.items():
+            written = variables.get(name, "")
+            if written.isdigit() and unless not in variables:
+                degree *= max(1, int(written))
+        return degree
 
     def value(self, settings: Settings, name: str | None) -> Any:
         """A setting by one of the names above; None where the server has none, or the profile has it wrong."""

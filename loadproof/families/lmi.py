@@ -187,6 +187,7 @@ FAMILY = ContainerFamily(
         "OPTION_MODEL_ID": "model.id or model.source",
         "OPTION_REVISION": "model.source.revision",
     },
+    degree_variables={"OPTION_PIPELINE_PARALLEL_DEGREE": ""},
     model_variables=ModelVariables(
         model="HF_MODEL_ID",
         revision="HF_REVISION",

@@ -131,6 +131,12 @@ FAMILY = ContainerFamily(
     bare_flags=True,
     suffixed={"context_length": "sglang"},
     words={"chunked_prefill_size": {"-1": _MAX_PREFILL_TOKENS}},
+    degree_variables={
+        "SM_SGLANG_PP_SIZE": "",
+        "SM_SGLANG_PIPELINE_PARALLEL_SIZE": "",
+        "SM_SGLANG_DP_SIZE": "SM_SGLANG_ENABLE_DP_ATTENTION",
+        "SM_SGLANG_DATA_PARALLEL_SIZE": "SM_SGLANG_ENABLE_DP_ATTENTION",
+    },
     model_variables=ModelVariables(
         model="SM_SGLANG_MODEL_PATH",
         revision="SM_SGLANG_REVISION",

@@ -183,6 +183,10 @@ FAMILY = ContainerFamily(
     bare_flags=True,
     suffixed={"max_num_batched_tokens": "vllm", "max_model_len": "vllm"},
     words={"max_model_len": FITTING},
+    degree_variables={
+        "SM_VLLM_PIPELINE_PARALLEL_SIZE": "",
+        "SM_VLLM_DATA_PARALLEL_SIZE": "SM_VLLM_DATA_PARALLEL_SIZE_LOCAL",
+    },
     model_variables=ModelVariables(
         model="SM_VLLM_MODEL",
         revision="SM_VLLM_REVISION",

@@ -55,6 +55,7 @@ MOST_HAVE_NOT = {
         "bare_flags",
         "suffixed",
         "words",
+        "degree_variables",
         "holds_longest",
         "longest_is_context",
         "prompt_setting",
@@ -65,7 +66,7 @@ MOST_HAVE_NOT = {
 }
 BACK = """\
 import json
-from loadproof.localcloud.model_server.start import family_and_version
+from loadproof.families import family_and_version
 from loadproof.profiles import quantization_from_variables, settings_from_variables
 variables = json.loads({variables!r})
 print(json.dumps({{

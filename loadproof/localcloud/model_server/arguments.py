@@ -30,11 +30,6 @@ from loadproof.profiles.settings import (
 )
 
 _ENGINES: Final = frozenset({"vllm", "lmi", "sglang"})  # vLLM, LMI around it, and SGLang, which took over its checks
-_PIPELINE: Final = {
-    "vllm": "SM_VLLM_PIPELINE_PARALLEL_SIZE",
-    "lmi": "OPTION_PIPELINE_PARALLEL_DEGREE",
-    "sglang": "SM_SGLANG_PP_SIZE",
-}
 # vllm/config/model.py (ModelDType), sglang/srt/server_args.py, djl-serving's LMI configuration guide, TGI's launcher.
 _DTYPES: Final = {
     "vllm": frozenset({"auto", "half", "float16", "bfloat16", "float", "float32"}),
@@ -151,8 +146,7 @@ def _adapters(view: ContainerView, settings: Settings) -> Iterator[str]:
 
 
 def _parallel(view: ContainerView, place: Place, name: Family, settings: Settings) -> Iterator[str]:
-    stages = view.environment.get(_PIPELINE.get(name, ""), "1")
-    ranks = (settings.tensor_parallel_degree or 1) * (int(stages) if stages.isdigit() else 1)
+    ranks = FAMILIES[name].ranks(settings.tensor_parallel_degree or 1, view.environment)
     if ranks > place.accelerators_per_copy > 0:
         yield (
             f"World size ({ranks}) is larger than the number of available GPUs ({place.accelerators_per_copy}) "

@@ -17,10 +17,10 @@ from loadproof.capacity import architecture_as_tag
 from loadproof.catalog import architecture, is_gated
 from loadproof.catalog.config_json import MOST_BYTES, architecture_from_config
 from loadproof.errors import InputError
-from loadproof.families import FAMILIES, MOUNTED_WEIGHTS, ModelVariables
+from loadproof.families import FAMILIES, MOUNTED_WEIGHTS, ModelVariables, family_and_version
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import CannotStartError
-from loadproof.localcloud.model_server.start import ARCHITECTURE_TAG, MODEL_ID_TAG, family_and_version
+from loadproof.localcloud.model_server.start import ARCHITECTURE_TAG, MODEL_ID_TAG
 
 ReadObject = Callable[[str], bytes | None]  # an object of S3 by its address, None where there is none
 _CONFIG: Final = "config.json"

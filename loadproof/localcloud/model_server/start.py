@@ -17,7 +17,7 @@ from loadproof.capacity import (
 )
 from loadproof.capacity.memory import batch_limits
 from loadproof.errors import LoadproofError
-from loadproof.families import FAMILIES, UNLIMITED
+from loadproof.families import FAMILIES, UNLIMITED, family_and_version
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.arguments import check_arguments, check_shape
 from loadproof.localcloud.model_server.clock import Clock
@@ -41,19 +41,6 @@ ARCHITECTURE_TAG = "loadproof:architecture"
 # By which TGI, LMI, vLLM's and SGLang's images are told what to load.
 _MODEL_VARIABLES = ("HF_MODEL_ID", "OPTION_MODEL_ID", "SM_VLLM_MODEL", "SM_SGLANG_MODEL_PATH", "MODEL_ID")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-
-
-def family_and_version(image: str) -> tuple[Family, str] | None:
-    """The server family and version an image URI names, None for an image of nobody's known.
-
-    `…/djl-inference:0.38.0-lmi29.0.0-cu130` is (lmi, 0.38.0); TGI's version stands after `tgi` in its tag.
-    """
-    path, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
-    for name, family in FAMILIES.items():
-        if family.image is not None and family.image.repository in path:
-            found = re.search(family.image.tag_version, tag)
-            return name, found.group(1) if found else ""
-    return None
 
 
 def check_image(view: ContainerView, place: Place) -> None:

@@ -62,11 +62,16 @@ def _check_trust(caller: Caller, document: str) -> None:
     """Also that users and roles of this account, which a policy trusts, exist."""
     check_policy(document, trust=True)
     _check_size(document, _MOST_OF_TRUST, "Cannot exceed quota for ACLSizePerRole")
+    for arn in unknown_principals(caller, document):
+        require(False, "MalformedPolicyDocument", f'Invalid principal in policy: "AWS":"{arn}"')
+
+
+def unknown_principals(caller: Caller, document: str) -> list[str]:
+    """ARNs of the caller's account that a document names and nobody has; of other accounts nobody can tell."""
     backend = _backend(caller)
     known = {one.arn for one in (*backend.roles.values(), *backend.users.values())}
-    for arn in re.findall(rf'"(arn:aws:iam::{caller.account}:(?:role|user)/[^"*]+)"', document):
-        message = f'Invalid principal in policy: "AWS":"{arn}"'
-        require(arn in known, "MalformedPolicyDocument", message)
+    named = re.findall(rf'"(arn:aws:iam::{caller.account}:(?:role|user)/[^"*]+)"', document)
+    return [arn for arn in named if arn not in known]
 
 
 def _policy(caller: Caller, params: Params) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from moto.backends import get_backend
 from moto.sts.models import sts_backends
 
-from loadproof.localcloud.refusals.rules import Rule, require, texts
+from loadproof.localcloud.refusals.rules import Rule, check_policy, require, texts
 from loadproof.localcloud.wire import Caller, Params
 
 # AWS Organizations makes it in each account of the organization, for the managing one: the door of another account.
@@ -38,6 +38,8 @@ def _assume(caller: Caller, params: Params) -> None:
     trusted = _trusts(json.loads(document) if isinstance(document, str) else document, names, params)
     require(trusted, "AccessDenied", denied, 403)
     message = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
+    if params.get("Policy"):
+        check_policy(params["Policy"])
     longest = int(role.max_session_duration or 3600)
     require(int(params.get("DurationSeconds") or 900) <= longest, "ValidationError", message)
 

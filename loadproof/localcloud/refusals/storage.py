@@ -18,6 +18,7 @@ from moto.core.parse import RequestParserError, RestXMLParser
 from moto.core.utils import get_service_model
 
 from loadproof.localcloud.refusals.asked import Request
+from loadproof.localcloud.refusals.iam import unknown_principals
 from loadproof.localcloud.refusals.keys import key_of
 from loadproof.localcloud.refusals.rules import require
 from loadproof.localcloud.wire import AwsError, Caller, faults
@@ -70,7 +71,7 @@ def check(caller: Caller, request: Request) -> None:
     elif not request.query:
         _check_bucket(caller, bucket, request)
     elif "policy" in request.query:
-        _check_policy(bucket, request.body)
+        _check_policy(caller, bucket, request.body)
         _check_public(caller, bucket, request.body)
     elif "acl" in request.query:
         _check_access(caller, bucket, request)
@@ -268,7 +269,7 @@ def _check_object(key: str, request: Request) -> None:
         require(not name.startswith("aws:"), "InvalidTag", "System tags cannot be added/updated by requester")
 
 
-def _check_policy(bucket: str, body: bytes) -> None:
+def _check_policy(caller: Caller, bucket: str, body: bytes) -> None:
     code = "MalformedPolicy"
     try:
         policy = json.loads(body)
@@ -281,6 +282,8 @@ def _check_policy(bucket: str, body: bytes) -> None:
     message = f"Policy exceeds the maximum allowed document size of {_MOST_POLICY_BYTES} bytes."
     require(size <= _MOST_POLICY_BYTES, "PolicyTooLarge", message)  # the code is from memory
     for row in rows:
+        named = json.dumps([row.get("Principal"), row.get("NotPrincipal")])
+        require(not unknown_principals(caller, named), code, "Invalid principal in policy")
         require("Principal" in row or "NotPrincipal" in row, code, "Missing required field Principal")
         actions = row.get("Action", row.get("NotAction", []))
         for action in actions if isinstance(actions, list) else [actions]:
@@ -317,9 +320,19 @@ def _check_lifecycle(body: bytes) -> None:
             early = told.get("StorageClass") in _INFREQUENT and int(told.get("Days") or _LEAST_DAYS) < _LEAST_DAYS
             message = f"'Days' in Transition action must be greater than or equal to {_LEAST_DAYS} for storageClass "
             require(not early, "InvalidArgument", f"{message}'{told.get('StorageClass')}'")
-        for days in [one.text or "" for action in rule for one in action if _name(one) == "Days"]:
-            message = "'Days' for Expiration action must be a positive integer"
-            require(days.isdigit() and int(days) > 0, "InvalidArgument", message)
+        _check_days(rule)
+
+
+def _check_days(rule: ElementTree.Element) -> None:
+    """What is to be moved is moved before it ends; at once (0 days) where its class takes it."""
+    told = [(_name(action), one.text or "") for action in rule for one in action if _name(one) == "Days"]
+    for name, days in told:
+        message = f"'Days' for {name} action must be a positive integer"
+        require(days.isdigit() and (int(days) > 0 or name == "Transition"), "InvalidArgument", message)
+    moved = max((int(days) for name, days in told if name == "Transition"), default=-1)
+    ends = min((int(days) for name, days in told if name == "Expiration"), default=moved + 1)
+    message = "'Days' in the Expiration action must be greater than 'Days' in the Transition action"
+    require(ends > moved, "InvalidArgument", message)
 
 
 def _elements(body: bytes, name: str) -> Iterator[ElementTree.Element]:

@@ -126,7 +126,9 @@ def dtype_unsupported(placed: Placed) -> Iterator[Found]:
     for _, instance in known_instances(placed.endpoint):
         if instance.accelerator in _NO_BF16 and placed.component.model.dtype == "bf16":
             found = f"{instance.instance_type} ({instance.accelerator}) has no bf16"
-            yield Found(placed.at("model", "dtype"), found, "write dtype: fp16, or use a newer accelerator")
+            in_bf16_alone = placed.component.model.quantization == "mxfp4"
+            mend = "" if in_bf16_alone else "write dtype: fp16, or "
+            yield Found(placed.at("model", "dtype"), found, f"{mend}use a newer accelerator")
 
 
 @component_rule(
@@ -281,17 +283,24 @@ def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP376",
     "Quantized format of a checkpoint that has none",
-    reason="awq and gptq are made beforehand, with data; no server makes them while it loads, as it does fp8. It says "
+    reason="awq, gptq and mxfp4 are made beforehand; no server makes them while it loads, as it does fp8. It says "
     "`Cannot find the config file for awq`. What the hub has under this name is not quantized.",
     mend="Name the repository of the quantized checkpoint in model.id, or write quantization: none or fp8.",
 )
 def quantized_format_of_none(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
-    row = catalog.architecture(model.id) if isinstance(model.source, HubSource) else None
-    made_before = model.quantization in ("awq", "gptq")
-    if made_before and row is not None and model.architecture is None and row.quantization == "none":
-        found = f"{model.id} is not quantized on the hub, found {model.quantization}"
-        yield Found(placed.at("model", "quantization"), found, f"name a repository with {model.quantization} weights")
+    row = catalog.architecture(model.id)
+    made_before = model.quantization in ("awq", "gptq", "mxfp4")
+    if not made_before or row is None or model.architecture is not None or row.quantization != "none":
+        return
+    at_hub = isinstance(model.source, HubSource)
+    found = f"{model.id} is not quantized on the hub, found {model.quantization}"
+    mend = f"name a repository with {model.quantization} weights"
+    if at_hub:
+        yield Found(placed.at("model", "quantization"), found, mend)
+    else:
+        mend = f"{mend}; or, of weights made from it, their own name in model.id and {model.id} in model.base"
+        yield Found(placed.at("model", "quantization"), found, mend, "warning")
 
 
 @component_rule(

@@ -16,7 +16,7 @@ from loadproof.catalog.arguments import (
     unreadable_values,
 )
 from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
-from loadproof.families import FAMILIES
+from loadproof.families import FAMILIES, family_and_version
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.schema import HubSource
@@ -53,6 +53,22 @@ def published_refusal(placed: Placed) -> Iterator[Found]:
                 seen.add(refusal.id)
                 found = f"{_subject(refusal, placed)} {_verb(refusal)}: {refusal.says}"
                 yield Found(_place(refusal, placed, at_instance), found, f"{refusal.mend} ({refusal.source})")
+
+
+@component_rule(
+    "LP382",
+    "Image of another family",
+    reason="The family decides which variables the templates write: a server of another family reads none of them.",
+    mend="Write the family of the image, or an image of the family.",
+)
+def image_of_another_family(placed: Placed) -> Iterator[Found]:
+    container = placed.component.container
+    image = (container.image or "").rpartition("/")[2]
+    known, published = family_and_version(image), FAMILIES[container.family].image
+    ours = published is None or published.repository in image or is_neuron_image(container)
+    if known is not None and not ours:
+        found = f"{image} is an image of {FAMILIES[known[0]].called}, the family is {container.family}"
+        yield Found(placed.at("container", "image"), found, f"write family: {known[0]}, or another image")
 
 
 @component_rule(

@@ -9,6 +9,7 @@ from typing import Final
 
 from loadproof.catalog import Accelerator, Architecture, Instance
 from loadproof.catalog.formats import torn_blocks, torn_groups
+from loadproof.families import FAMILIES
 from loadproof.pages.wording import joined
 from loadproof.profiles.checks.facts import (
     GB,
@@ -146,6 +147,13 @@ def degree_equals_accelerators(placed: Placed) -> Iterator[Found]:
     elif degree < accelerators and not _neuron(placed):
         found = f"a copy has {accelerators} accelerators, but the model shards over {degree}"
         yield Found(path, found, f"lower it to {degree}, or raise tensor_parallel_degree", "warning")
+    container = placed.component.container
+    family = FAMILIES[container.family]
+    if degree <= accelerators < family.ranks(degree, container.environment):
+        name = next(name for name in family.degree_variables if name in container.environment)
+        found = f"{container.environment[name]} times a tensor parallel degree of {degree}, a copy has {accelerators}"
+        mend = "delete it, or give the copy as many accelerators"
+        yield Found(placed.at("container", "environment", name), found, mend)
 
 
 @rule(
@@ -209,13 +217,14 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Found]:
         if left <= 0 or needed <= left:
             continue  # weights that do not fit at all are LP304's
         fitting = int(cache.tokens_within(left / count)) // 256 * 256
-        unset = name == "the model's context"
+        unset, family = name == "the model's context", FAMILIES[placed.component.container.family]
+        stops = family.holds_longest and (not unset or family.longest_is_context)
         yield Found(
             placed.at("container", "settings") if unset else placed.at(*name.split(".")),
             f"one request of {tokens} tokens{f' ({name})' if unset else ''} needs {needed / GB:.1f} GB of KV cache, "
             f"the weights leave {left / GB:.1f} GB on {instance.instance_type}",
             f"set a limit of at most {fitting} tokens, or give the copy more memory",
-            "warning" if unset else None,
+            None if stops or not unset else "warning",
         )
 
 

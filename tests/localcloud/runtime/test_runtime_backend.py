@@ -216,7 +216,7 @@ def test_any_image_starts_on_a_healthy_backend_and_none_on_a_sick_one(backend: s
 
 def test_images_of_the_catalog_are_known_families() -> None:
     """The four families of AWS's containers are told apart by repository, with their versions."""
-    from loadproof.localcloud.model_server.start import family_and_version
+    from loadproof.families import family_and_version
 
     assert {family: family_and_version(image) for family, image in IMAGES.items()} == {
         "tgi": ("tgi", "3.3.6"),

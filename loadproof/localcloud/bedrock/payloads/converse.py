@@ -175,7 +175,11 @@ def _check_lacking(model: BedrockModel, fields: Document, *, stream: bool) -> No
 
 
 def _check_tools(messages: list[Document], config: Document) -> None:
-    """Every use of a tool has its result in the turn after it, and a result its use; a tool's input is an object."""
+    """Every use of a tool has its result in the turn after it, and a result its use; a tool's input is an object; what
+    must be used is among the tools."""
+    wanted = ((config.get("toolChoice") or {}).get("tool") or {}).get("name")
+    if wanted is not None and wanted not in [(one.get("toolSpec") or {}).get("name") for one in config["tools"]]:
+        raise invalid(f"The toolChoice names a tool that is not in toolConfig.tools: {wanted}")  # words from memory
     used: list[str] = []
     for at, message in enumerate(messages):
         results = _tool_ids(message, "toolResult")

@@ -15,6 +15,7 @@ _MOST_DESCRIPTION, _MOST_NAME, _MOST_CONDITIONS = 1024, 255, 10
 _MOST_OF_PARAMETER = 4000  # of its description
 _VERSION = "2010-09-09"
 _SECTIONS = ("Metadata", "Parameters", "Mappings", "Conditions", "Rules", "Outputs")
+_MAPPING_KEY = re.compile(r"[A-Za-z0-9.-]+")
 _SINGULAR = {"Resources": "Resource", "Parameters": "Parameter", "Outputs": "Output", "Mappings": "Mapping"}
 _RESOURCE_KEYS = {
     "Type", "Properties", "DependsOn", "Condition", "Metadata", "DeletionPolicy", "UpdateReplacePolicy", "UpdatePolicy",
@@ -42,6 +43,7 @@ _WITH_CREATION_POLICY = {
     "AWS::AppStream::Fleet",
 }  # fmt: skip
 _CUSTOM_TYPE = re.compile(r"Custom::[A-Za-z0-9_@-]{1,60}")
+_TESTS = {"Fn::Equals", "Fn::Not", "Fn::And", "Fn::Or"}
 _CONDITION_FUNCTIONS = {"Condition", "Fn::Equals", "Fn::Not", "Fn::And", "Fn::Or", "Fn::Contains"}
 
 
@@ -100,8 +102,19 @@ def _check_resource(name: str, resource: object) -> None:
     if not isinstance(resource.get("Properties", {}), dict):
         raise refuse(f"Template format error: [/Resources/{name}/Properties] must be an object.")
     _check_nulls(resource.get("Properties", {}), f"/Resources/{name}/Properties")
+    for function in _TESTS & set(_functions_in(resource.get("Properties", {}))):
+        raise refuse(
+            f"Template error: {function} is no function of a property; name a condition in Fn::If"
+        )  # from memory
     for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
         _check_policy(name, resource, policy)
+
+
+def _functions_in(value: object) -> Iterator[str]:
+    if isinstance(value, dict) and len(value) == 1:
+        yield str(next(iter(value)))
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _functions_in(inner)
 
 
 def _check_dependencies(name: str, needed: object, resources: Section) -> None:
@@ -185,6 +198,8 @@ def _check_mappings(mappings: Section) -> None:
         if not isinstance(rows, dict):
             raise refuse(f"Template format error: Every Mappings member {name} must be a map")
         for key, row in rows.items():
+            if not _MAPPING_KEY.fullmatch(str(key)):
+                raise refuse(f"Template format error: Mappings element name '{key}' must be alphanumeric, '-' or '.'")
             if not isinstance(row, dict):
                 raise refuse(f"Template format error: Every Mappings member {key} must be a map")
             if any(isinstance(value, dict) for value in row.values()):

@@ -32,6 +32,7 @@ from loadproof.localcloud.controlplane.cloudformation.template import Resolver, 
 from loadproof.localcloud.wire import AwsError, Caller, Params, Service
 
 log = logging.getLogger(__name__)
+_MOST_BYTES = 1_000_000  # CloudFormation quotas: a template that is given by its place in S3
 _UPDATABLE = {
     "CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE", "UPDATE_FAILED",
     "CREATE_FAILED",
@@ -135,7 +136,10 @@ class Registry:
             found = self._clients.client("s3", caller).get_object(Bucket=bucket, Key=name)
         except Exception as error:
             raise invalid(f"S3 error: {error}; template URL {url}") from None
-        return str(found["Body"].read().decode())
+        body = found["Body"].read()
+        if len(body) > _MOST_BYTES:
+            raise invalid(f"Template may not exceed {_MOST_BYTES} bytes in size.")
+        return str(body.decode())
 
     def _ssm(self, caller: Caller, name: str) -> str:
         try:

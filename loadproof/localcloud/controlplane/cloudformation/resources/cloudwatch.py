@@ -6,6 +6,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
     PutType,
+    ResourceFailedError,
     ResourceType,
     Work,
     as_text,
@@ -28,6 +29,15 @@ class Alarm(PutType):
     supported = _plain | {"AlarmName", "Tags"}
     name_property = "AlarmName"
     longest_name = 255
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        name = properties.get(self.name_property)
+        if name is not None:  # PutMetricAlarm would change one of that name
+            kinds = ["MetricAlarm", "CompositeAlarm"]
+            found = work.client("cloudwatch").describe_alarms(AlarmNames=[name], AlarmTypes=kinds)
+            if found["MetricAlarms"] or found["CompositeAlarms"]:
+                raise ResourceFailedError(f"{name} already exists")
+        return super().create(work, properties)
 
     def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
         put = getattr(work.client("cloudwatch"), self.operation)
