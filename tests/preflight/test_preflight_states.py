@@ -30,6 +30,13 @@ def only_config(world: World) -> None:
         world.client("s3").put_object(Bucket=world.bucket, Key=f"llama/{name}", Body=b"{}")
 
 
+def archived(world: World) -> None:
+    """A lifecycle rule that meant old runs."""
+    world.client("s3").put_object(
+        Bucket=world.bucket, Key="llama/model.safetensors", Body=b"weights", StorageClass="GLACIER"
+    )
+
+
 def weights_elsewhere(world: World) -> None:
     """LMI's own file may name a model anywhere."""
     only_config(world)
@@ -217,6 +224,7 @@ STATES: dict[str, tuple[Change, str, str]] = {
     "adapter is missing": (
         lambda w: w.client("s3").delete_object(Bucket=w.bucket, Key="legal.tar.gz"), "LA122", "adapter legal of chat",
     ),
+    "weights are archived": (archived, "LA126", "llama/model.safetensors lies in GLACIER"),
     "bucket's policy denies": (denying_bucket, "LA123", "denies s3:GetObject to roles of"),
     "bucket's policy exempts the root alone": (exempting_root, "LA123", "denies s3:GetObject and s3:ListBucket"),
     "weights under another key": (other_key, "LA124", "legal.tar.gz is encrypted with arn:aws:kms"),

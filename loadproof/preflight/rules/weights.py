@@ -10,10 +10,12 @@ from loadproof.preflight.account import UnseenError
 from loadproof.preflight.needs import Secret, Weights
 from loadproof.preflight.policies import TLS_VERSIONS, Asker, answer_of
 from loadproof.preflight.rules.rule import Found, secret_rule, weights_rule
+from loadproof.wire.documents import Document
 
 _NO_BUCKET: Final = ("404", "NoSuchBucket")
 _NO_POLICY: Final = ("NoSuchBucketPolicy", *_NO_BUCKET)
 _LOOKED_AT: Final = 50
+_ARCHIVES: Final = ("GLACIER", "DEEP_ARCHIVE")
 _BESIDE: Final = (".json", ".txt", ".md", ".jinja")
 _REGION_HEADER: Final = "x-amz-bucket-region"
 
@@ -130,6 +132,26 @@ def weights_under_another_key(need: Weights) -> Iterator[Found]:
         return  # one names the class
 
 
+@weights_rule(
+    "LA126",
+    "Weights in an archive",
+    reason="S3 gives an object of Glacier's classes out hours after it was asked for, and SageMaker does not ask: it "
+    "gets InvalidObjectState, and the component fails.",
+    mend="Restore the objects and copy them to S3 Standard, and leave the prefix out of the lifecycle rule.",
+)
+def weights_archived(need: Weights) -> Iterator[Found]:
+    for one in _objects(need) or []:
+        if one.get("StorageClass") in _ARCHIVES:
+            yield Found(
+                need.uri,
+                f"{one['Key']} lies in {one['StorageClass']}",
+                f"aws s3 cp {need.uri} {need.uri}{'' if need.is_object else ' --recursive'} --storage-class STANDARD, "
+                "once `aws s3api restore-object` has restored them",
+                needed=need.what,
+            )
+            return  # one names the class
+
+
 @secret_rule(
     "LA125",
     "The hub's token is not there",
@@ -163,13 +185,18 @@ def _is_beside(key: str) -> bool:
 
 
 def _keys(need: Weights) -> list[str] | None:
-    """Its first objects, as many as are looked at one by one; None without the bucket."""
+    """Of its first objects, as many as are looked at one by one; None without the bucket."""
+    objects = _objects(need)
+    return None if objects is None else [one["Key"] for one in objects]
+
+
+def _objects(need: Weights) -> list[Document] | None:
     params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": _LOOKED_AT}
     found = need.account.read("s3", "list_objects_v2", params, _NO_BUCKET)
     if found is None:
         return None
-    keys = [one["Key"] for one in found.get("Contents", []) if one.get("Size", 1) > 0]
-    return [key for key in keys if key == need.key] if need.is_object else keys
+    objects = [one for one in found.get("Contents", []) if one.get("Size", 1) > 0]
+    return [one for one in objects if one["Key"] == need.key] if need.is_object else objects
 
 
 def _is_s3s_own(need: Weights, key: str) -> bool:

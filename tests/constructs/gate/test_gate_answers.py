@@ -109,6 +109,15 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "said", ["\u200b\u200b", "\ufffd\ufffd\ufffd", "<|endoftext|><pad><pad>", "</s>", "\x00\x07", "[PAD]"]
+)
+def test_what_nobody_can_read_is_no_answer(said: str) -> None:
+    """Zero-width and control characters, bytes that are no text, and tokens that only mark."""
+    given = {"EndpointName": "chat", "Components": [{"Name": "chat-main", "Asks": ["one"]}]}
+    assert found(lambda name, body: generated(said), given) == ["component chat-main answers without any text"]
+
+
 @pytest.mark.parametrize("said", ["!" * 16, "! ! ! ! ! ! ! !", " the the the the the the the the", "哈" * 9])
 def test_one_token_over_and_over_is_no_answer(said: str) -> None:
     """As published of broken weights and of fp16 that overflows (vllm-project/vllm/issues/22881, 13035)."""
