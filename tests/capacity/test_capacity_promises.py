@@ -122,3 +122,9 @@ DYNAMIC = {
     "version": "0.36.0",
     "settings": {"rolling_batch": "disable", "batch_size": 8},
 }
+
+
+def test_bounds_of_classes_alone_are_objectives_enough(tmp_path: Path) -> None:
+    """There is something to prove, and the closest of them is told."""
+    plan = make_plan(mixed(tmp_path, objectives={"at_concurrency": 4}))
+    assert [row.label for row in plan.outlook] == ["ttft_p95_ms of chat", "tpot_p95_ms of agent"]
