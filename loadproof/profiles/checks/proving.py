@@ -13,7 +13,7 @@ from loadproof.profiles.judging import latencies_of, requests_to_settle
 from loadproof.profiles.mixture import counts_of
 from loadproof.profiles.names import BENCHMARK
 from loadproof.profiles.promises import promises_of
-from loadproof.profiles.schema import Arrivals, Phase, Profile
+from loadproof.profiles.schema import Arrivals, Objectives, Phase, Profile
 from loadproof.sizing import fewest_requests
 
 _NEEDS_STREAM: Final = ("ttft", "itl", "tpot")
@@ -199,7 +199,8 @@ def _slowest_answer_s(profile: Profile) -> float | None:
     mend="Add a bound, such as ttft_p95_ms.",
 )
 def no_objective(subject: Subject) -> Iterator[Found]:
-    if not promises_of(subject.profile):
+    objectives = subject.profile.objectives
+    if not any(value is not None for _, value in _bounds(objectives)) and not promises_of(subject.profile):
         yield Found(("objectives",), "no bound is given", "add one, such as `ttft_p95_ms: 500`")
 
 
@@ -363,3 +364,9 @@ reading(
     "minutes. The benchmark's own length is the planner's: `loadproof check` and `cdk synth` say it.",
     mend="Fewer or shorter levels, or gate: alarm, for which no deployment waits.",
 )
+
+
+def _bounds(objectives: Objectives) -> Iterator[tuple[str, object]]:
+    for name in type(objectives).model_fields:
+        if name != "at_concurrency":
+            yield name, getattr(objectives, name)
