@@ -59,7 +59,8 @@ class Finding(Generic[Place, Severity]):
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[Place, Severity]):
-    """One numbered rule with the words of its page. `source`: where it is known from, or how well."""
+    """One numbered rule with the words of its page. `source`: where it is known from, or how well; `also`: what other
+    severities it gives."""
 
     code: str
     title: str
@@ -69,6 +70,7 @@ class Rule(Generic[Place, Severity]):
     source: str
     takes: type[Any]
     function: Callable[[Any], Iterable[Found[Place, Severity]]]  # of what it takes, as `Rulebook.rule` saw to
+    also: tuple[Severity, ...] = ()
 
     def findings(self, subject: object) -> Iterator[Finding[Place, Severity]]:
         """What it finds; nothing in what it does not take."""
@@ -99,14 +101,23 @@ class Rulebook(Generic[Subject, Place, Severity]):
         return book
 
     def rule(
-        self, code: str, title: str, *, reason: str, mend: str, severity: Severity | None = None, source: str = ""
+        self,
+        code: str,
+        title: str,
+        *,
+        reason: str,
+        mend: str,
+        severity: Severity | None = None,
+        source: str = "",
+        also: tuple[Severity, ...] = (),
     ) -> Callable[[Look[Subject, Place, Severity]], Look[Subject, Place, Severity]]:
         """Make a function a rule. Raises ValueError for one that nobody would run."""
 
         def register(function: Look[Subject, Place, Severity]) -> Look[Subject, Place, Severity]:
             if function.__module__.rpartition(".")[0] != self._package:
                 raise ValueError(f"{code} stands in {function.__module__}: put it into a module of {self._package}")
-            self._add(Rule(code, title, reason, mend, severity or self._severity, source, self._takes, function))
+            own = severity or self._severity
+            self._add(Rule(code, title, reason, mend, own, source, self._takes, function, also))
             return function
 
         return register

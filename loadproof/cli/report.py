@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
-from loadproof.bench.evidence.document import mismatches
+from loadproof.bench.evidence.document import FILE_NAME, mismatches, uncovered
 from loadproof.bench.evidence.measured import measured_by
 from loadproof.bench.evidence.standing import standing_of, stored_run
 from loadproof.bench.evidence.store import StoredRun
@@ -19,7 +19,9 @@ from loadproof.cli.profile_names import option
 from loadproof.cli.signers import SignersFile, signers_here
 from loadproof.errors import ExitCode
 from loadproof.profiles import load_profile
+from loadproof.untrusted import with_escapes
 
+MOST_NAMED: Final = 10
 Wanted = Literal["gate", "person", "anybody"]
 
 
@@ -54,7 +56,8 @@ def verify(
     """Check that a run is what was judged.
 
     Its files are those that were judged, its verdict follows from them, what it is for, and who signed it: the gate,
-    a person, or nobody whose key is listed. Such a run is only claimed: whoever made its files up made them fit.
+    a person, or nobody whose key is listed. Such a run is only claimed: whoever made its files up made them fit. Files
+    beside them that none of this is about, such as report.html, are named.
 
     Exit code: 0 all fits · 1 something does not · 2 not a judged run.
     """
@@ -68,9 +71,19 @@ def verify(
         if standing.broken or (claimed and signed_by == "person") or (signed_by == "gate" and standing.by != "gate"):
             found.append(standing.words)
         fits = "its files fit together, which proves nothing of who measured" if claimed else "the evidence fits"
-        say(*(f"{folder}: {problem}" for problem in found or [f"{fits}; {standing.words}"]))
+        said = found or [f"{fits}; {standing.words}"]
+        said += _beside(folder, "the hashes" if claimed else "the signature")
+        say(*(f"{folder}: {one}" for one in said))
         code = ExitCode.MISSED if found else code
     return code
+
+
+def _beside(folder: Path, by: str) -> list[str]:
+    """Files that nothing said here is about: anybody may have written them."""
+    if not (folder / FILE_NAME).exists() or not (names := uncovered(folder)):
+        return []
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return [f"not covered by {by}: {', '.join(with_escapes(one) for one in names[:MOST_NAMED])}{more}"]
 
 
 def _elsewhere(run: StoredRun, profile: Path | None) -> tuple[str, ...]:

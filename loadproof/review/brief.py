@@ -13,6 +13,7 @@ from loadproof.review.wording import (
     counted,
     few,
     headline,
+    left_out,
     name,
     short_of_copies,
     shortened,
@@ -31,6 +32,8 @@ def brief_of(document: Document) -> Brief:
     promise = f"{_promise(deployable)}{refused}"
     cost = f"{_cost(deployable) if deployable or not refused else 'not known'}{refused}"
     sure = _sure(touched) if document["profiles"] else "nothing that a profile is made of differs"
+    if more := left_out(document):
+        sure = f"{more}; {sure}"
     if document["not_run"]:
         return Brief(promise, cost, _not_run(document["not_run"], sure), _READ_IT)
     return Brief(promise, cost, sure, _next(touched))

@@ -29,10 +29,12 @@ from loadproof.review.shapes import (
     Document,
     EvidenceDocument,
     FindingDocument,
+    LeftOutDocument,
     ObjectiveDocument,
     ProfileDocument,
+    State,
 )
-from loadproof.review.verdict import TITLES, state_of, verdict_of
+from loadproof.review.verdict import TITLES, verdict_of
 
 SCHEMA_VERSION: Final = 1
 DOCS_PAGE: Final = "docs/review-findings.md"
@@ -41,19 +43,31 @@ _ENVIRONMENT: Final = "environment.yaml"
 
 def document(review: Review, *, docs: str = DOCS_PAGE) -> Document:
     """What every format shows. `docs` is the page of findings: a path, or an https address that links lead to."""
-    verdict = verdict_of(review)
-    ordered = sorted(review.profiles, key=lambda one: (-_rank(worst_of(one)), one.pair.environment_name, one.pair.name))
+    ordered = sorted(review.profiles, key=lambda one: (-rank(worst_of(one)), one.pair.environment_name, one.pair.name))
     found = [finding.severity for one in review.profiles for finding in one.findings]
+    profiles = [_profile(one, docs) for one in ordered]
     return {
         "schema_version": SCHEMA_VERSION,
         "base": review.base,
         "head": review.head,
-        "verdict": {"worst": verdict.worst, "word": verdict.word, "text": verdict.text},
+        "verdict": verdict_of(profiles),
         "findings": counts_of(found),
         "unaffected": review.unaffected,
         "not_run": list(review.not_run),
-        "profiles": [_profile(one, docs) for one in ordered],
+        "profiles": profiles,
     }
+
+
+def state_of(one: ProfileReview) -> State:
+    """What happened to the profile. Refused: its head has problems that stop synthesis, or cannot be synthesized."""
+    before, after = one.pair.before, one.pair.after
+    if after is None:
+        return "removed"
+    if after.refusal or any(problem.severity == "error" for problem in after.problems):
+        return "refused"
+    if before is None:
+        return "added"
+    return "changed" if one.fields or one.resources or one.findings else "unchanged"
 
 
 def worst_of(one: ProfileReview) -> Severity | None:
@@ -71,14 +85,19 @@ def counts_of(severities: Sequence[Severity]) -> CountsDocument:
     }
 
 
-def _rank(severity: Severity | None) -> int:
+def nothing_left_out() -> LeftOutDocument:
+    return {"profiles": 0, "findings": counts_of([]), "rows": 0}
+
+
+def rank(severity: Severity | None) -> int:
+    """The graver, the higher; -1 for none."""
     return -1 if severity is None else SEVERITIES.index(severity)
 
 
 def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
     pair = one.pair
     shown = pair.after or pair.before
-    findings = sorted(one.findings, key=lambda found: (-_rank(found.severity), found.code, found.place))
+    findings = sorted(one.findings, key=lambda found: (-rank(found.severity), found.code, found.place))
     return {
         "environment": pair.environment_name,
         "profile": pair.name,

@@ -172,8 +172,16 @@ class ProfileDocument(TypedDict):
     notes: list[str]
 
 
+class LeftOutDocument(TypedDict):
+    """What a review has and its document has not: whole profiles, their and other findings, and rows of the others."""
+
+    profiles: int
+    findings: CountsDocument
+    rows: int
+
+
 class Document(TypedDict):
-    """A whole review."""
+    """A whole review. `left_out`: only where it is too long to be read again, or has findings of unknown rules."""
 
     schema_version: int
     base: str
@@ -183,3 +191,4 @@ class Document(TypedDict):
     unaffected: int
     not_run: list[str]
     profiles: list[ProfileDocument]
+    left_out: NotRequired[LeftOutDocument]

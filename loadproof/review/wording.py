@@ -67,7 +67,11 @@ def headline(message: str) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    """At most so many characters; a quotation that is cut is closed."""
+    if len(text) <= longest:
+        return text
+    cut = text[: longest - 1]
+    return f"{cut[:-1]}…”" if cut.count("“") > cut.count("”") else f"{cut}…"
 
 
 def _fixed(text: str) -> str:
@@ -298,3 +302,18 @@ def synthesized(document: Document) -> str:
     """What was compared: a refused head was not synthesized."""
     refused = sum(profile["state"] == "refused" for profile in document["profiles"])
     return "both sides synthesized" + (f" but for {counted(refused, 'refused profile')}" if refused else "")
+
+
+def left_out(document: Document) -> str:
+    """`left out here: 900 profiles, 900 breaks`: what the document counts and does not show; empty: it shows all."""
+    more = document.get("left_out")
+    if more is None:
+        return ""
+    said = [counted(more["profiles"], "profile")] if more["profiles"] else []
+    said += [
+        counted(more["findings"][severity], word)
+        for severity, (_, word) in SEVERITY_MARKS.items()
+        if more["findings"][severity]
+    ]
+    said += [counted(more["rows"], "row")] if more["rows"] else []
+    return f"left out here: {', '.join(said)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from ipaddress import ip_network
 from typing import Final
 
@@ -18,6 +19,11 @@ _POSITIVE: Final = re.compile(
 _LITERAL: Final = re.compile(r"(?:ForAnyValue:)?String(?:Equals|EqualsIgnoreCase)", re.IGNORECASE)
 _WILD: Final = re.compile(r"[*?]")
 _OWNED: Final = re.compile(r"[^:/*?]+:[^:/*?]+[:/]")
+# Who may push a branch, or open a pull request, starts these: any branch, any environment, of any name.
+_STARTED_BY_ANYBODY: Final[Mapping[str, Sequence[str]]] = {
+    "repo": ("pull_request", "ref:refs/heads/\0", "environment:\0"),
+    "project_path": ("ref_type:branch:ref:\0",),
+}
 _WIDEST_NETWORK: Final = 8  # bits of a prefix: anything shorter is a good part of the internet
 
 
@@ -77,7 +83,7 @@ def _names_account(value: str) -> bool:
     parts = value.split(":", 5)
     if _is_whole(value) or value.startswith(UNKNOWN):
         return True
-    return len(parts) == 6 and (_is_whole(parts[4]) or (parts[4] == "" and _WILD.match(parts[5]) is None))
+    return len(parts) == 6 and _is_whole(parts[4] or re.split("[/:]", parts[5])[0])
 
 
 def _is_small_network(value: str) -> bool:
@@ -92,13 +98,27 @@ def _names_organization(value: str) -> bool:
 
 
 def _names_owner(value: str) -> bool:
-    """True for a subject of one owner: `repo:owner/...`, and not `repo:*`."""
-    return _is_whole(value) or _OWNED.match(value) is not None
+    """True for a subject of one owner (`x:owner/...`, not `x:*`); of a code host for one project and no job of it that
+    anybody could start: `repo:owner/name:*` is every pull request, and every branch."""
+    if _is_whole(value):
+        return True
+    host, _, rest = value.partition(":")
+    if host not in _STARTED_BY_ANYBODY:
+        return _OWNED.match(value) is not None
+    project, _, job = rest.partition(":")
+    return _is_whole(project) and not any(fnmatchcase(one, job) for one in _STARTED_BY_ANYBODY[host])
+
+
+def _names_repository(value: str) -> bool:
+    """True for `owner/name` without a wildcard in either."""
+    return len(parts := value.split("/")) > 1 and all(map(_is_whole, parts[:2]))
 
 
 # Where a value needs more than a letter to narrow anything: pattern of the key -> what is asked of the value.
 _NARROW: Final[Mapping[str, Callable[[str], bool]]] = {
     r".*account|.*orgid|aws:sourceowner|sts:externalid|aws:sourcevpce?|iam:passedtoservice|kms:viaservice": _is_whole,
+    r".*resourcetag/.*|lambda:eventsourcetoken|.*:(?:aud|app_id|repository_id|repository_owner(?:_id)?)": _is_whole,
+    r".*:(?:repository|job_workflow_ref)": _names_repository,
     r".*orgpaths": _names_organization,
     r"aws:(?:source|principal)arn": _names_account,
     r"aws:sourceip": _is_small_network,

@@ -38,9 +38,8 @@ _NAMELESS: Final = re.compile(
     re.VERBOSE,
 )
 _ANY_NAME: Final = re.compile(r"(?:[\w-]+[/:])?[*?]+(?:[/:].*)?")
-# `loadproof-prod*` is how `loadproof-prod-eu` begins, too; a hash before the hyphen is nobody else's, and six signs
-# after it are the end that Secrets Manager gives to an ARN.
-_BEGINNING: Final = re.compile(r"(?:.*[/:])?(?!.*-(?:[0-9a-f]{8}-\*|\?{6}))[^/:*?]+[*?]+(?:[:/].*)?")
+# Ends of a name that no other name has: a hash before them, and what Secrets Manager adds to an ARN.
+_OWN_END: Final = re.compile(r"-(?:[0-9a-f]{8}-\*|\?{6})\Z")
 _WRITES: Final = (
     *("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload", "s3:PutObjectAcl"),
     *("s3:PutObjectTagging", "s3:ReplicateDelete", "s3:ReplicateObject", "s3:RestoreObject"),
@@ -169,12 +168,13 @@ def escalates(template: Template) -> Iterator[Found]:
 @rule(
     "LS017",
     "Right on a beginning of names",
-    reason="`loadproof-prod-*` is also how the names of `prod-eu` begin: one environment or profile reaches another.",
+    reason="`loadproof-prod-*` is also how the names of `prod-eu` begin, and `loadproof-prod?eu` is one of them: one "
+    "environment or profile reaches another.",
     mend="Write the names out, or ask for a tag (aws:ResourceTag).",
 )
 def beginning_of_names(template: Template) -> Iterator[Found]:
     for statement in statements(template, "identity"):
-        begun = [place for place in statement.places if _BEGINNING.fullmatch(re.sub(r"\Aarn:[^:]*:", "", place))]
+        begun = [place for place in statement.places if _names_some(place)]
         if begun and not statement.asks(_TAGGED):
             action = next(iter(statement.actions), "all but what it names")
             message = f"{action} on {begun[0]}"
@@ -200,6 +200,12 @@ def _runs_roles(template: Template, allowed: list[Statement]) -> Iterator[Found]
 
 def _is_wild(place: str) -> bool:
     return "*" in place or "?" in place
+
+
+def _names_some(place: str) -> bool:
+    """True where a wildcard stands beside letters of a name: `prod-*`, `prod?eu`, `*-prod` are how others read, too."""
+    parts = (_OWN_END.sub("", part) for part in re.split("[:/]", re.sub(r"\Aarn:[^:]*:", "", place)))
+    return any(_is_wild(part) and part.strip("*?") for part in parts)
 
 
 def _is_whole_service(action: str) -> bool:

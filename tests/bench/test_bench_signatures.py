@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import random
 import shutil
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from moto import mock_aws
 
-from loadproof.bench.evidence.document import misfits
+from loadproof.bench.evidence.document import misfits, uncovered
 from loadproof.bench.evidence.filing import file_run
 from loadproof.bench.evidence.keys import KmsKey, is_signed, signing_key
 from loadproof.bench.evidence.places import FolderPlace
@@ -511,6 +512,28 @@ def test_a_thousand_forgeries_prove_nothing(world: World, tmp_path: Path) -> Non
 def test_forging_is_what_makes_them_fail(world: World, tmp_path: Path) -> None:
     """The same copies without the forger's hand pass: it is not the copying that is refused."""
     assert all(passes(world, copied(world, name, tmp_path)) for name in ("a", "b", "p"))
+
+
+def test_verify_names_what_no_signature_covers(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page and a second file of requests lie beside a signed run: whoever opens them sees what nobody signed."""
+    folder, listed = copied(world, "a", tmp_path), world.root / "deploy_profiles" / "signers.yaml"
+    (folder / "report.html").write_text("PASS")
+    (folder / "requests.jsonl.gz").write_bytes(b"forged")
+    (folder / "notes").mkdir()
+    assert loadproof(["verify", str(folder), "--signers", str(listed)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the evidence fits; signed by the gate" in said
+    assert "not covered by the signature: notes/, report.html, requests.jsonl.gz" in said
+
+
+def test_packed_requests_are_covered_where_they_stand_for_them(world: World, tmp_path: Path) -> None:
+    """A kept run has `requests.jsonl.gz` alone."""
+    folder = copied(world, "a", tmp_path)
+    (folder / "requests.jsonl.gz").write_bytes(gzip.compress((folder / "requests.jsonl").read_bytes()))
+    (folder / "requests.jsonl").unlink()
+    assert uncovered(folder) == ["report.html"]
 
 
 def test_invented_requests_that_fit_together_are_only_claimed(

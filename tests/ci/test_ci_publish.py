@@ -48,7 +48,7 @@ def test_the_first_review_makes_a_comment(github: FakeGitHub, tmp_path: Path) ->
     assert publish(github, tmp_path).returncode == 0
     [made] = github.comments
     assert made["body"].startswith(f"{MARKER}\n## 1 break\n")
-    assert f"Review of {HEAD[:12]}: its figures are that commit's own, its words ours" in made["body"]
+    assert f"Review of {HEAD[:12]}: figures, names and whatever stands in “quotation marks” are that commit's own" in made["body"]
 
 
 def test_the_next_review_updates_it_in_place(github: FakeGitHub, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_the_same_run_may_comment(github: FakeGitHub, tmp_path: Path) -> None:
     assert "POST /issues/12/comments" in github.calls
     [made] = github.comments
     assert made["body"].startswith(f"{MARKER}\n## 1 break\n")
-    assert "its figures are that commit's own, its words ours" in made["body"]
+    assert "figures, names and whatever stands in “quotation marks” are that commit's own" in made["body"]
 
 
 def test_a_forks_run_is_told_what_can_comment(github: FakeGitHub, tmp_path: Path) -> None:

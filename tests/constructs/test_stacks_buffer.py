@@ -262,6 +262,8 @@ def test_key_and_network_reach_every_part(tmp_path: Path) -> None:
     assert function["VpcConfig"]["SecurityGroupIds"] == ["sg-0123456789abcdef0"]
     keyed, _, networked = consumer_policy(stack)[-3:]
     assert (keyed["Action"], keyed["Resource"]) == (["kms:Decrypt", "kms:GenerateDataKey"], KEY_ARN)
+    services = [f"{name}.us-east-1.amazonaws.com" for name in ("dynamodb", "lambda", "s3", "sns", "sqs")]
+    assert keyed["Condition"] == {"StringEquals": {"kms:ViaService": services}}
     assert "ec2:CreateNetworkInterface" in networked["Action"]
 
 

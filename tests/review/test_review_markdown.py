@@ -52,6 +52,12 @@ FRAGMENTS = (
         "#12",
         "!12",
         "GH-12",
+        "éGH-12",
+        "日GH-12",
+        "_GH-12",
+        "[vulnerability:12]",
+        "[feature_flag:12]",
+        "*iteration:12",
         "a/b#12",
         "CVE-2024-1",
         ":octocat:",
@@ -67,6 +73,8 @@ FRAGMENTS = (
         "HTTP://e.example",
         "ftp://e.example",
         "x+y://e",
+        "//evil.example",
+        "///evil.example",
         "me@e.example",
         "me@-e.example",
         "me@.e.example",
@@ -182,9 +190,27 @@ def test_nobody_is_mentioned_and_nothing_referred_to(text: str) -> None:
     shown = "".join(Seen(as_github_shows(comment(text))).outside_code)
     assert not re.search(r"@\w", shown)
     assert not re.search(r"[#!]\d", shown)
-    assert not re.search(r"\bGH-\d", shown, re.IGNORECASE)
+    assert not re.search(r"(?<![A-Za-z0-9])GH-\d", shown, re.IGNORECASE)
+    assert not re.search(r"[\[*][a-z_]+:[^\u2060]", shown, re.IGNORECASE)
+    assert not re.search(r"//\w", shown)
     assert not re.search(r":[a-z+-][\w+-]*:|:100:|:1234:", shown, re.IGNORECASE)
     assert not re.search(r"\b(?:https?|ftp)://|\bwww\.|\bmailto:\w", shown, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("text", "parted"),
+    [
+        *(("éGH-12", "éGH-|12"), ("日GH-12", "日GH-|12"), ("_GH-12", "_GH-|12")),
+        *((f"[{kind}:12]", f"[{kind}:|12]") for kind in ("vulnerability", "feature_flag", "work_item", "cadence")),
+        *(("[issue:12]", "[issue:|12]"), ("*iteration:12", "*iteration:|12")),
+        *(("//evil.example", "/|/evil.example"), ("https://evil.example", "https:|/|/evil.example")),
+        ("s3://acme-models/x", "s3://acme-models/x"),
+    ],
+)
+def test_what_hosts_recognise_is_parted(text: str, parted: str) -> None:
+    """A word joiner stands where the bar is. https://docs.gitlab.com/user/markdown/#gitlab-specific-references; a
+    link of linkify-it may begin with `//` (https://github.com/markdown-it/linkify-it)."""
+    assert "".join(Seen(as_github_shows(prose(text))).outside_code).strip() == parted.replace("|", "\N{WORD JOINER}")
 
 
 @settings(max_examples=200, deadline=None)

@@ -41,6 +41,13 @@ def test_every_code_has_a_near_miss(code: str) -> None:
         assert code not in {found[0] for found in review_pairs.expected(name)}
 
 
+def test_a_rule_says_what_severities_it_gives() -> None:
+    """A review that is read again takes no other."""
+    given = {found[:2] for name in review_pairs.names() for found in review_pairs.expected(name)}
+    known = {(rule.code, severity) for rule in RULES for severity in (rule.severity, *rule.also)}
+    assert given <= known
+
+
 def test_pairs_name_only_codes_that_exist() -> None:
     """A number that was misspelt would never be missed."""
     named = {

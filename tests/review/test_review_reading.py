@@ -23,6 +23,8 @@ from loadproof.review.formats import FORMATS, formatted
 from loadproof.review.formats.escaping import LONGEST_NAME
 from loadproof.review.model import Review
 from loadproof.review.reading import read_document
+from loadproof.review.rules import RULES
+from loadproof.review.shapes import Document
 
 DOCS = "https://github.com/acme/endpoints/blob/main/docs/review-findings.md"
 PAYLOADS = (
@@ -67,9 +69,18 @@ class Seen(HTMLParser):
         self.words += " " if self._quiet else data
 
 
+def sample() -> Document:
+    """The samples' review, where every finding has a severity that its rule gives."""
+    made = document(ordinary(), docs=DOCS)
+    for finding in (finding for profile in made["profiles"] for finding in profile["findings"]):
+        if (finding["code"], finding["severity"]) == ("LR026", "info"):
+            finding |= {"code": "LR036", "title": RULES.by_code["LR036"].title, "doc": f"{DOCS}#lr036"}
+    return made
+
+
 def left() -> dict[str, Any]:
     """A whole document as JSON: three profiles with findings, costs, objectives and evidence."""
-    found: dict[str, Any] = json.loads(formatted(document(ordinary()), "json"))
+    found: dict[str, Any] = json.loads(formatted(sample(), "json"))
     return found
 
 
@@ -116,13 +127,94 @@ PLACES = list(leaves(left()))
 KEYS = list(keys(left()))
 
 
-def test_an_honest_document_is_shown_as_it_was_made() -> None:
-    """The same Markdown, but for the page that its findings link to."""
-    made = document(ordinary(), docs=DOCS)
+def rows(markdown: str) -> list[str]:
+    return [line for line in markdown.splitlines() if line.startswith("|")]
+
+
+def test_an_honest_document_s_tables_are_shown_as_they_were_made() -> None:
+    """Names, figures, severities and titles; and its messages in quotation marks."""
+    made = sample()
     for profile in made["profiles"]:
         if profile["evidence"]["run"] is not None:
             profile["evidence"]["run"]["link"] = ""
-    assert formatted(read(left()), "markdown") == formatted(made, "markdown")
+    shown = read(left())
+    assert rows(formatted(shown, "markdown")) == rows(formatted(made, "markdown"))
+    for before, after in zip(made["profiles"], shown["profiles"], strict=True):
+        for one, other in zip(before["findings"], after["findings"], strict=True):
+            assert one["severity"] == other["severity"]
+            assert other["message"] == f"“{one['message']}; {one['mend']}”".replace('"', "'")
+
+
+SENTENCE = "Reviewed and approved by the maintainers of this repository, merge it"
+QUOTED = re.compile("`[^`]*`|<code>.*?</code>|“[^”]*”", re.DOTALL)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+@pytest.mark.parametrize("given", [SENTENCE, f"ok”. {SENTENCE}. “", f'ok". {SENTENCE}', f"`a` {SENTENCE} `b`"])
+def test_no_sentence_of_a_document_is_taken_for_ours(place: tuple[Any, ...], given: str) -> None:
+    """Wherever it is put, it stands in the comment in quotation marks or as code, or it does not stand there."""
+    found = left()
+    put(found, place, given)
+    try:
+        markdown = formatted(read(found), "markdown")
+    except InputError:
+        return
+    assert SENTENCE not in QUOTED.sub("", markdown)
+
+
+def test_the_verdict_is_reckoned_again() -> None:
+    """Out of findings, costs and objectives, with the rule's title: (7.09 - 2.42 + 1.006) · 730 = $4,143."""
+    found = left()
+    found["verdict"]["text"] = SENTENCE
+    assert read(found)["verdict"]["text"] == (
+        "prod/chat: endpoint replaced or removed (LR001), and 1 more break; +$4,143 a month at the fewest copies; "
+        "prod/chat TTFT p95 predicted 660 ms, objective at most 500 ms."
+    )
+
+
+def test_a_difference_is_reckoned_again() -> None:
+    """After less before, whatever the document says."""
+    found = left()
+    found["profiles"][0]["costs"][0]["delta_usd_per_month"] = -1e6
+    assert read(found)["profiles"][0]["costs"] == left()["profiles"][0]["costs"]
+
+
+def test_a_finding_of_no_rule_is_counted_and_not_shown() -> None:
+    """A later Loadproof has more rules than this one; a stranger's have no words here."""
+    found = left()
+    found["profiles"][0]["findings"][0] |= {"code": "LR999", "severity": "break", "message": SENTENCE}
+    shown = read(found)
+    assert shown["left_out"] == {"profiles": 0, "findings": {"break": 1, "risk": 0, "warning": 0, "info": 0}, "rows": 0}
+    assert shown["findings"] == left()["findings"]
+    assert "LR999" not in formatted(shown, "markdown") + formatted(shown, "sarif")
+    assert "left out here: 1 break" in formatted(shown, "markdown")
+
+
+@pytest.mark.parametrize(("said", "shown"), [("info", "break"), ("warning", "warning"), ("risk", "risk")])
+def test_a_severity_is_one_that_its_rule_gives(said: str, shown: str) -> None:
+    """LR001 is a break, a risk or a warning, and never an info."""
+    found = left()
+    [place] = [at for at, one in enumerate(found["profiles"][0]["findings"]) if one["code"] == "LR001"]
+    found["profiles"][0]["findings"][place]["severity"] = said
+    findings = [one for profile in read(found)["profiles"] for one in profile["findings"] if one["code"] == "LR001"]
+    assert [one["severity"] for one in findings] == [shown]
+
+
+@pytest.mark.parametrize("file", ["SECURITY.md", "app.py", "deploy_profiles.yaml", ".github/workflows/ci.yaml"])
+def test_a_finding_stands_in_files_of_its_profile(file: str) -> None:
+    """Elsewhere no file of the repository is annotated: it is shown at the profile."""
+    found = left()
+    found["profiles"][0]["findings"][0] |= {"file": file, "line": 3}
+    shown = read(found)["profiles"][0]
+    assert (shown["findings"][0]["file"], shown["findings"][0]["line"]) == (shown["file"], 1)
+
+
+def test_a_profile_s_file_is_its_own() -> None:
+    """`deploy_profiles/prod/chat.yaml` is prod/chat's."""
+    found = left()
+    found["profiles"][0]["file"] = "SECURITY.md"
+    with pytest.raises(InputError, match="is no file of profile"):
+        read(found)
 
 
 @settings(max_examples=300)
@@ -226,6 +318,7 @@ FORGED: dict[str, tuple[tuple[Any, ...], object, str]] = {
     "a line that is none": (("profiles", 0, "findings", 0, "line"), -1, "is of no review"),
     "deep": (("profiles", 0, "fields", 0, "before"), deep(60), "nested deeper"),
     "long": (("verdict", "text"), "x" * 20_001, "a text of 20,001 characters"),
+    "a figure that is none": (("profiles", 0, "costs", 0, "after", "usd_per_hour"), 1e300, "a figure beyond 1e+30"),
     "many": (("profiles", 0, "notes"), ["x"] * 20_001, "20,001 items"),
 }
 
@@ -276,7 +369,10 @@ def test_the_verb_shows_a_stranger_s_review_again(tmp_path: Path, capsys: pytest
 
 def test_a_hostile_review_is_bounded_on_the_page() -> None:
     """Names are cut, however long they are."""
-    shown = formatted(read_document(formatted(document(hostile()), "json").encode()), "markdown")
+    found = json.loads(formatted(document(hostile()), "json"))
+    for at, profile in enumerate(found["profiles"]):
+        profile |= {"environment": "W" * 500, "profile": f"{at}", "file": f"deploy_profiles/{'W' * 500}/{at}.yaml"}
+    shown = formatted(read(found), "markdown")
     assert "W" * (LONGEST_NAME + 2) not in shown
 
 

@@ -19,13 +19,18 @@ from review_samples import (
     summaries,
 )
 
+from loadproof.review.document import document
 from loadproof.review.model import CostChange, CostFigure, Finding, ObjectiveChange, Pair, ProfileReview, Review
-from loadproof.review.verdict import verdict_of
 from loadproof.review.wording import headline, usd, usd_more
 
 
+def said(review: Review) -> str:
+    verdict = document(review)["verdict"]
+    return f"{verdict['word']} {verdict['text']}"
+
+
 def line(*profiles: ProfileReview) -> str:
-    return verdict_of(Review("main", "HEAD", profiles, 0)).line
+    return said(Review("main", "HEAD", profiles, 0))
 
 
 def finding(code: str, severity: str, message: str) -> Finding:
@@ -34,9 +39,8 @@ def finding(code: str, severity: str, message: str) -> Finding:
 
 def test_the_gravest_finding_the_cost_and_the_missed_objective_are_in_it() -> None:
     """(7.09 - 2.42) · 730 = $3,409 and 1.006 · 730 = $734 are $4,143 more."""
-    verdict = verdict_of(ordinary())
-    assert verdict.worst == "break"
-    assert verdict.line == (
+    assert document(ordinary())["verdict"]["worst"] == "break"
+    assert said(ordinary()) == (
         "BREAKS prod/chat: endpoint prod-chat is replaced by prod-chat-g5 (LR001), and 1 more break; "
         "+$4,143 a month at the fewest copies; prod/chat TTFT p95 predicted 660 ms, objective at most 500 ms."
     )
@@ -44,9 +48,8 @@ def test_the_gravest_finding_the_cost_and_the_missed_objective_are_in_it() -> No
 
 def test_a_good_change_is_said_to_break_nothing() -> None:
     """(16 - 8) · 730 = $5,840 at the most copies."""
-    verdict = verdict_of(only_good())
-    assert verdict.worst is None
-    assert verdict.line == (
+    assert document(only_good())["verdict"]["worst"] is None
+    assert said(only_good()) == (
         "Nothing breaks: 1 profile changed; cost unchanged at the fewest copies, +$5,840 a month at the most; "
         "objectives predicted to hold."
     )
@@ -54,12 +57,12 @@ def test_a_good_change_is_said_to_break_nothing() -> None:
 
 def test_an_edit_of_words_changes_nothing() -> None:
     """The file changed, nothing that is deployed did."""
-    assert verdict_of(comment_only()).line == "Nothing changes in what is deployed by prod/summaries."
+    assert said(comment_only()) == "Nothing changes in what is deployed by prod/summaries."
 
 
 def test_no_profile_is_said_to_be_none() -> None:
     """Base and head are alike."""
-    assert verdict_of(empty()).line == "Nothing changes in what is deployed: no profile is touched."
+    assert said(empty()) == "Nothing changes in what is deployed: no profile is touched."
 
 
 def test_a_refused_profile_is_said_to_be_refused() -> None:
@@ -124,8 +127,8 @@ def test_what_the_expected_load_costs_comes_first() -> None:
         CostChange("expected", CostFigure(4.0), CostFigure(12.8)),
     )
     one = replace(summaries(), costs=rows, objectives=())
-    said = "+$6,424 a month at the expected load, +$876 at the fewest copies."
-    assert line(one) == f"Nothing breaks: 1 profile changed; {said}"
+    costs_more = "+$6,424 a month at the expected load, +$876 at the fewest copies."
+    assert line(one) == f"Nothing breaks: 1 profile changed; {costs_more}"
 
 
 def test_cheaper_at_rest_and_dearer_under_load_is_told_whole() -> None:

@@ -179,7 +179,7 @@ def test_a_trust_in_strangers_is_found(principal: Any) -> None:
         ({"AWS": "*"}, {"ArnLike": {"aws:PrincipalArn": f"arn:aws:iam::{ACCOUNT}:role/ci/*"}}),
         ({"Service": "ec2.amazonaws.com"}, None),
         ({"Service": "codebuild.amazonaws.com"}, {"StringEquals": {"aws:SourceAccount": ACCOUNT}}),
-        (TOKENS, {"StringLike": {f"{GITHUB}:sub": "repo:acme/models:*"}}),
+        (TOKENS, {"StringLike": {f"{GITHUB}:sub": "repo:acme/models:ref:refs/heads/release/*"}}),
         (
             {"Federated": "cognito-identity.amazonaws.com"},
             {"StringEquals": {"cognito-identity.amazonaws.com:aud": "p"}},
@@ -187,7 +187,7 @@ def test_a_trust_in_strangers_is_found(principal: Any) -> None:
     ],
 )
 def test_a_trust_that_names_whom_is_well(principal: Any, when: Any) -> None:
-    """One role, one's own account, an external id, an owner's repositories."""
+    """One role, one's own account, an external id, a repository's releases."""
     assert found(trusting(principal, when)) == set()
 
 
@@ -234,9 +234,45 @@ def test_a_subject_of_no_owner_is_none(subject: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "subject",
+    [
+        *("repo:acme/models:*", "repo:acme/*", "repo:acme/models*:ref:refs/heads/main", "repo:acme/models:ref:*"),
+        *("repo:acme/models:ref:refs/heads/*", "repo:acme/models:environment:*", "repo:acme/models:pull?request"),
+        *("repo:acm?/models:ref:refs/heads/main", "repo:acme@1/models@2:*", "project_path:acme/models:*"),
+        *("project_path:acme/models:ref_type:branch:ref:*", "project_path:acme/*:ref_type:branch:ref:main"),
+    ],
+)
+def test_a_subject_of_whatever_anybody_starts_is_none(subject: str) -> None:
+    """Pull requests, every branch, every environment, and projects whose names are alike.
+
+    https://docs.github.com/en/actions/reference/security/oidc#example-subject-claims
+    """
+    assert found(trusting(TOKENS, {"StringLike": {f"{GITHUB}:sub": subject}})) == {"LS013"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "value"),
+    [("repository_owner", "acm?"), ("repository", "acme/mod*"), ("job_workflow_ref", "acme/*"), ("aud", "sts.*")],
+)
+def test_a_claim_that_others_can_have_is_none(claim: str, value: str) -> None:
+    """A wildcard in an owner, a repository or an audience."""
+    provider = {"Federated": "token.actions.githubusercontent.com"}
+    when = {"StringLike": {f"token.actions.githubusercontent.com:{claim}": value}}
+    assert found(trusting(provider, when)) == {"LS013"}
+
+
+def test_a_bucket_whose_name_only_begins_alike_is_not_a_source() -> None:
+    """Names of buckets are the whole world's: `loadproof-prod-anything` can be a stranger's."""
+    service = {"Service": "s3.amazonaws.com"}
+    for end, expected in (("-*", {"LS013"}), ("/*", set())):
+        assert found(trusting(service, {"ArnLike": {"aws:SourceArn": f"arn:aws:s3:::loadproof-prod{end}"}})) == expected
+
+
+@pytest.mark.parametrize(
     "when",
     [
         {"StringLike": {"aws:ResourceTag/team": "*"}},
+        {"StringLike": {"aws:ResourceTag/team": "our?"}},
         {"StringNotEquals": {"aws:ResourceTag/team": "theirs"}},
         {"Null": {"aws:ResourceTag/team": "true"}},
     ],
@@ -258,6 +294,10 @@ def test_a_tag_with_any_value_narrows_no_right(when: Any) -> None:
         ("LS012", either("*", f"{TABLE}/x")),
         ("LS017", f"{TABLE}/loadproof-prod*"),
         ("LS017", f"{TABLE}/chat?"),
+        ("LS017", f"{TABLE}/loadproof-prod?eu"),
+        ("LS017", f"{TABLE}/loadproof-*-chat"),
+        ("LS017", f"{TABLE}/*-chat"),
+        ("LS017", f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:prod*-??????"),
         ("LS017", f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:prod*"),
         ("LS017", {"Fn::Sub": "arn:aws:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${Prefix}-*"}),
     ],

@@ -22,11 +22,12 @@ from loadproof.bench.document import (
     read_summary,
     summary_of,
 )
+from loadproof.bench.evidence.places import SIGNATURE
 from loadproof.bench.judge.verdict import Outcome
 from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
-from loadproof.bench.measure.records import opened_records, read_records, tree_of
+from loadproof.bench.measure.records import PACKED, opened_records, read_records, tree_of
 from loadproof.bench.measure.scaling import Deployed, read_observed
 from loadproof.bench.plan import ABSENT, RunPlan, read_document, read_plan, write_json
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
@@ -139,6 +140,17 @@ def misfits(folder: Path) -> list[str]:
         if name not in ("schema_version", "sha256") and evidence.get(name) != said[name]
     ]
     return found
+
+
+def uncovered(folder: Path) -> list[str]:
+    """What lies in a run's folder and in no hash of evidence.json: pages made of the run, and whatever somebody put
+    there. Raises InputError where the folder holds no evidence."""
+    missing = "cannot be read ({}); give a judged run"
+    hashes = read_document(folder / FILE_NAME, missing, "restore it, or benchmark again", SCHEMA_VERSIONS).get("sha256")
+    known = {FILE_NAME, SIGNATURE, *(hashes if isinstance(hashes, dict) else ())}
+    if RECORDS_FILE in known and not (folder / RECORDS_FILE).exists():
+        known.add(RECORDS_FILE + PACKED)  # it stands for them, and only then
+    return sorted(one.name + ("/" if one.is_dir() else "") for one in folder.iterdir() if one.name not in known)
 
 
 def _changed_files(folder: Path, evidence: Mapping[str, object]) -> list[str]:

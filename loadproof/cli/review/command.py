@@ -21,11 +21,11 @@ from loadproof.cli.review.evidence import runs_for, taken_away
 from loadproof.cli.review.write import Target, targets_of, write
 from loadproof.errors import ExitCode, InputError
 from loadproof.review.assemble import review as assembled
+from loadproof.review.bounds import MOST_BYTES
 from loadproof.review.document import DOCS_PAGE, document
 from loadproof.review.formats import Format
 from loadproof.review.model import SEVERITIES, MeasuredRun, Review, Severity
-from loadproof.review.reading import MOST_BYTES, read_document
-from loadproof.review.verdict import verdict_of
+from loadproof.review.reading import read_document
 from loadproof.sides.affected import Place
 from loadproof.sides.cache import Cache, cache_folder
 from loadproof.sides.deadline import OF_A_STRANGER_S, REVIEWED, Deadline
@@ -129,11 +129,12 @@ def review(
     if base is None:
         raise InputError("review: expected BASE, a git ref or folder that the change starts from, or --from FILE")
     made = _made(base, head, options)
-    write(document(made, docs=docs), targets)
-    verdict = verdict_of(made)
+    found = document(made, docs=docs)
+    write(found, targets)
+    verdict = found["verdict"]
     if targets[0][0] is not None:  # a log should still say how it went
-        print(with_escapes(verdict.line))
-    return _exit_code(verdict.worst, options.fail_on)
+        print(with_escapes(f"{verdict['word']} {verdict['text']}"))
+    return _exit_code(verdict["worst"], options.fail_on)
 
 
 def _exit_code(worst: Severity | None, fail_on: Severity) -> ExitCode:

@@ -16,7 +16,7 @@ from loadproof.constructs.buffer.target import BufferTarget
 from loadproof.constructs.cdk.cloudwatch import Metric
 from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.resource import resource
-from loadproof.constructs.cdk.statements import Statement, allow
+from loadproof.constructs.cdk.statements import Statement, allow, use_of_key
 from loadproof.profiles.checks.buffering import consumer_timeout_s, kept_s
 from loadproof.profiles.schema import Buffer as BufferSettings
 from loadproof.wire.message import REQUESTS_PREFIX, RESULTS_PREFIX
@@ -141,7 +141,5 @@ class Consumer(Construct):
             arns = [arn for arn in self._settings.callbacks if arn.split(":")[2] == service]
             if arns:
                 statements.append(allow(action, on=arns))
-        key_arn = self._target.deployment.environment.kms_key_arn
-        if key_arn is not None:
-            statements.append(allow("kms:Decrypt", "kms:GenerateDataKey", on=key_arn))
+        statements += use_of_key(self._target.deployment.environment, "dynamodb", "lambda", "s3", "sns", "sqs")
         return statements

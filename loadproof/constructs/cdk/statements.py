@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from loadproof.profiles.schema import Environment
 from loadproof.wire.documents import Document
 
 Statement = Document
@@ -20,6 +21,15 @@ def allow(
     if when:
         statement["Condition"] = {operator: dict(keys) for operator, keys in when.items()}
     return statement
+
+
+def use_of_key(environment: Environment, *services: str) -> list[Statement]:
+    """Read and write with the environment's key, and only through these services; nothing without a key."""
+    if environment.kms_key_arn is None:
+        return []
+    through = [f"{service}.{environment.region}.amazonaws.com" for service in services]
+    when = {"StringEquals": {"kms:ViaService": through}}
+    return [allow("kms:Decrypt", "kms:GenerateDataKey", on=environment.kms_key_arn, when=when)]
 
 
 def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) -> Document:

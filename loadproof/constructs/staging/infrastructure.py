@@ -16,7 +16,7 @@ from constructs import Construct
 from loadproof.constructs.cdk.custom_resource import custom_resource
 from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.results_bucket import private_bucket
-from loadproof.constructs.cdk.statements import Statement, allow, document, trust
+from loadproof.constructs.cdk.statements import Statement, allow, document, trust, use_of_key
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.staging.machine import definition
 from loadproof.profiles import is_staged
@@ -119,9 +119,7 @@ class StagedWeights(Construct):
         ]
         if secrets:
             statements.append(allow("secretsmanager:GetSecretValue", on=secrets))
-        key = self._deployment.environment.kms_key_arn
-        if key is not None:
-            statements.append(allow("kms:Decrypt", "kms:GenerateDataKey", on=key))
+        statements += use_of_key(self._deployment.environment, "lambda", "s3", "secretsmanager")
         return statements
 
     def _begin_statements(self, name: str, machine_arn: str) -> list[Statement]:

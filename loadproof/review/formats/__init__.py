@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final, Literal, get_args
 
+from loadproof.review.bounds import written
 from loadproof.review.formats.html import as_html
 from loadproof.review.formats.markdown import as_markdown
 from loadproof.review.formats.sarif import as_sarif
@@ -31,8 +31,8 @@ def formatted(
 
 
 def as_json(document: Document) -> str:
-    """The document itself; keys are described in docs/review.md."""
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    """The document itself, cut to what `--from` reads; keys are described in docs/review.md."""
+    return written(document)
 
 
 __all__ = ["FORMATS", "Format", "as_json", "formatted"]

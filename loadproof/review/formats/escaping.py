@@ -25,10 +25,12 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&$])")
 _RECOGNISED: Final = re.compile(
     r"(?:@(?=[\w.-]))"  # mentions, user@sha, e-mail (`a@-b.co` is one, too)
     r"|(?:[#!&%~^](?=[\w\"]))"  # issues, requests, labels, milestones, epics
-    r"|(?:\b(?:GH|GHSA|CVE)-(?=\w))"
+    r"|(?:(?<![A-Za-z0-9])(?:GH|GHSA|CVE)-(?=\w))"  # also after a letter that hosts take for none: `éGH-12`, `_GH-12`
+    r"|(?:[\[*][a-z_]+:)"  # GitLab's `[vulnerability:12]`, `*iteration:12`
     r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
     r"|(?:www(?=\.|\Z))"  # a sentence of ours may end with it
     r"|(?:(?<!s3):(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
+    r"|(?:(?<!s3:)(?<!/)/(?=/))"  # `//host` is one to linkify-it
     r"|(?:(?:mailto|xmpp):)",
     re.IGNORECASE,
 )

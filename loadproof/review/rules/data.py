@@ -49,6 +49,7 @@ _FIELDS: Final = (
     "above the longest answer.",
     source="https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html",
     severity="risk",
+    also=("break", "warning"),
 )
 def timeouts(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR030")
@@ -67,6 +68,7 @@ def timeouts(change: Change) -> Iterator[Found]:
     mend="Stop the senders, let the queue run empty (`loadproof queue` shows it), then deploy.",
     source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="break",
+    also=("risk",),
 )
 def messages_lost(change: Change) -> Iterator[Found]:
     yield from _losses(change, "stop the senders and let the queue run empty first", QUEUE)
@@ -80,6 +82,7 @@ def messages_lost(change: Change) -> Iterator[Found]:
     mend="Write DeletionPolicy and UpdateReplacePolicy `Retain`, or copy the data first.",
     source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatereplacepolicy.html",
     severity="break",
+    also=("risk",),
 )
 def data_lost(change: Change) -> Iterator[Found]:
     yield from _losses(change, "write Retain for it, or copy the data first", *_STORES)

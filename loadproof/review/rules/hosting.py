@@ -142,6 +142,7 @@ def reservation_of_another_type(change: Change) -> Iterator[Found]:
     mend="A larger instance, more accelerators a copy, a quantized checkpoint, or a shorter longest request.",
     source="the planner's memory (docs/how-the-planner-works.md): predicted",
     severity="break",
+    also=("risk",),
 )
 def fits_no_more(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR025")

@@ -201,6 +201,7 @@ def alarms_lost(change: Change) -> Iterator[Found]:
     mend="Keep the runs of profiles as they are deployed; prune those of older versions.",
     source="docs/evidence.md: a profile is proven by its newest run, whatever older ones said",
     severity="risk",
+    also=("warning",),
 )
 def evidence_gone(change: Change) -> Iterator[Found]:
     hashes = {profile_hash(view.profile) for view in (change.before, change.after) if view.profile is not None}

@@ -28,6 +28,7 @@ _NETWORK: Final = "environment.yaml: network"
     "Bedrock, keep to the profile of your geography.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html",
     severity="risk",
+    also=("break", "warning"),
 )
 def isolation_weakened(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR041")
@@ -44,6 +45,7 @@ def isolation_weakened(change: Change) -> Iterator[Found]:
     mend="Keep the key (kms_key_arn in environment.yaml) and the policy that refuses requests without TLS.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/encryption-at-rest.html",
     severity="risk",
+    also=("break",),
 )
 def encryption_weakened(change: Change) -> Iterator[Found]:
     subject = change.field("environment.yaml: kms_key_arn")
@@ -58,6 +60,7 @@ def encryption_weakened(change: Change) -> Iterator[Found]:
     "now.",
     source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html shows every variable",
     severity="break",
+    also=("warning",),
 )
 def secret(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR044")
@@ -73,6 +76,7 @@ def secret(change: Change) -> Iterator[Found]:
     mend="A version tag or a digest for images, a commit of 40 hexadecimal digits for models.",
     source="docs/security.md: LS001, LS002",
     severity="risk",
+    also=("break", "warning"),
 )
 def not_pinned(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR045")
@@ -88,6 +92,7 @@ def not_pinned(change: Change) -> Iterator[Found]:
     mend="Leave it off; where a model needs it, keep isolation on and acknowledge the commit somebody has read.",
     source="CVE-2026-22807, CVE-2026-4944: trust_remote_code bypassed; docs/security.md: LS004",
     severity="risk",
+    also=("break", "warning"),
 )
 def remote_code(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR046")

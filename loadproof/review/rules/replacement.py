@@ -34,6 +34,7 @@ _HELD_BY_OTHERS: Final = {
     "deploy a second endpoint, move the callers, then remove the first.",
     source="AWS::SageMaker::Endpoint: EndpointName is create-only (AWS's resource schema, in cfn-lint 1.58.0)",
     severity="break",
+    also=("risk", "warning"),
 )
 def endpoint_replaced(change: Change) -> Iterator[Found]:
     for one, before, after in () if change.field("backend") else change.gone(ENDPOINT):
@@ -65,6 +66,7 @@ def endpoint_replaced(change: Change) -> Iterator[Found]:
     source="UpdateInferenceComponent takes no new name (botocore 1.44.5); CloudFormation's page says \"no "
     'interruption" all the same',
     severity="break",
+    also=("risk",),
 )
 def component_replaced(change: Change) -> Iterator[Found]:
     moved = {id(old) for old, _ in _moves(change)}
@@ -111,6 +113,7 @@ def component_moved(change: Change) -> Iterator[Found]:
     mend="Leave the name out, or give it a part that changes with what forces the replacement.",
     source="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-name.html",
     severity="break",
+    also=("risk",),
 )
 def name_collides(change: Change) -> Iterator[Found]:
     for one in change.context.resources if change.has_both else ():

@@ -53,6 +53,7 @@ class _Rights:
     source="the statements of both templates: who, action, resource and condition, wildcards understood; a managed "
     "policy's content is not in them",
     severity="warning",
+    also=("break", "risk", "info"),
 )
 def rights_widened(change: Change) -> Iterator[Found]:
     if not change.has_both:

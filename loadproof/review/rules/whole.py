@@ -28,6 +28,7 @@ _REPORTED_ELSEWHERE: Final = frozenset(
     mend="See the check's own page (docs/checks.md) for each.",
     source="docs/checks.md: each check has its own page",
     severity="break",
+    also=("warning",),
 )
 def refused_by_checks(change: Change) -> Iterator[Found]:
     yield from new_problems(change, REFUSED)
@@ -77,6 +78,7 @@ def added(change: Change) -> Iterator[Found]:
     mend="Mend it, or acknowledge it with a reason (docs/security.md).",
     source="docs/template-checks.md",
     severity="break",
+    also=("risk", "warning"),
 )
 def refused_by_rules(change: Change) -> Iterator[Found]:
     reported = set(_REPORTED_ELSEWHERE)
@@ -97,6 +99,7 @@ def refused_by_rules(change: Change) -> Iterator[Found]:
     mend="Mend the side that is named; review again.",
     source="the synthesis itself",
     severity="warning",
+    also=("break",),
 )
 def not_compared(change: Change) -> Iterator[Found]:
     pair = change.context.pair
@@ -143,6 +146,7 @@ def elsewhere(change: Change) -> Iterator[Found]:
     mend="Benchmark it again; read who may sign.",
     source="docs/evidence.md: a run proves the traffic that it was driven with",
     severity="warning",
+    also=("risk",),
 )
 def data_changed(change: Change) -> Iterator[Found]:
     before, after = change.context.pair.before, change.context.pair.after
@@ -191,6 +195,7 @@ def _traffic(before: Traffic | None, after: Traffic | None) -> tuple[str, Severi
     mend="Take the attribute away from profiles, data and code.",
     source="https://git-scm.com/docs/gitattributes",
     severity="risk",
+    also=("warning",),
 )
 def converted(change: Change) -> Iterator[Found]:
     before, after = change.context.pair.before, change.context.pair.after
