@@ -99,9 +99,10 @@ def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observ
     write_plan(folder, plan)
     records = read_records(folder / RECORDS_FILE).records
     watched = observing(folder, plan.spec.target) if observe else nullcontext(lambda: None)
+    workers, address = plan.spec.workers, plan.spec.target.endpoint
     with watched as ask_observer, RecordWriter(folder / RECORDS_FILE) as writer:
         save = partial(write_plan, folder)
-        sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
+        sender = Crew(folder, workers, zero_ns, address) if workers > 1 else invoker
         sweep = Sweep(plan, sender, writer.append, save, on_line, zero_ns, records)
         with raised_priority(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_drive(sweep, sender, ask_observer))
@@ -121,8 +122,12 @@ async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[]
 
 
 def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
-    """The planned spec at the expected endpoint URL. Raises InputError naming every part that differs."""
+    """The planned spec at the expected endpoint URL, with what plans leave out of an address.
+
+    Raises InputError naming every part that differs."""
     target = replace(planned.target, endpoint_url=expected.target.endpoint_url)
+    if target.told.endpoint == expected.target.told.endpoint:
+        target = replace(target, endpoint=expected.target.endpoint)
     comparable = replace(
         expected,
         workload=replace(expected.workload, salt=planned.workload.salt),

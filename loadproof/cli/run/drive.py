@@ -7,8 +7,8 @@ import json
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
+from loadproof.addresses import shown_url
 from loadproof.bench.connect import open_invoker
 from loadproof.bench.load.process import heard_signals, loop_factory
 from loadproof.bench.spec import Target
@@ -122,8 +122,7 @@ async def _drive(plan: SendingPlan, journal: Journal, tally: Tally) -> Ended:
 def target_name(target: Target) -> str:
     """Who is asked, as results say it: `bedrock://MODEL`, or a URL without what may be secret in it, and its model."""
     if target.kind == "openai":
-        parts = urlsplit(target.endpoint)
-        name = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        name = shown_url(target.endpoint).partition("?")[0]
     else:
         name = f"{target.kind}://{target.endpoint}" + (f"/{target.component}" if target.component else "")
     name += f" {target.model}" if target.model else ""
