@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,6 +32,14 @@ class LoadproofError(Exception):
     def __str__(self) -> str:
         """Without the user and password of an address: libraries quote whole addresses."""
         return _USER.sub(r"\1***@", super().__str__())
+
+
+def mend_of(error: OSError) -> str:
+    """What is to be added to the error's own words: of a limit on open files that it is one, and how it is raised."""
+    many = error.errno in (errno.EMFILE, errno.ENFILE)
+    return (
+        " (this shell allows too few files and connections: raise it, for example by `ulimit -n 1024`)" if many else ""
+    )
 
 
 class InputError(LoadproofError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import parse_qsl, urlsplit
 
+from loadproof.addresses import LEFT_OUT, hider, refuse_credentials, shown_url
 from loadproof.bench.spec import Target
 from loadproof.errors import InputError
 from loadproof.invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for, open_bedrock
@@ -16,7 +16,6 @@ from loadproof.wire.payloads import Protocol
 DEFAULT_REGION = "us-east-1"
 CONNECT_TIMEOUT_S = 10.0
 _BEDROCK = "bedrock://"
-_SECRET = re.compile(r"(?i)(?:key|token|secret|sig|signature|code|auth|password|credential)s?$")  # names in a query
 _SAGEMAKER = re.compile(r"sagemaker://(?P<endpoint>[A-Za-z0-9-]+)(/(?P<component>[A-Za-z0-9-]+))?/?")
 
 
@@ -33,9 +32,12 @@ def parse_target(
 
     MODEL is a model id, a cross-region profile or an ARN, and speaks converse, which nothing else does. An http target
     without a path gets the protocol's usual one; a path that ends in `/chat/completions` is spoken to in chat messages.
+    A query with a credential is refused.
     """
     if text.startswith(_BEDROCK) != (protocol == "converse"):
-        raise InputError(f"--target {text!r} with --protocol {protocol}: bedrock:// and converse go together")
+        raise InputError(
+            f"--target {shown_url(text)!r} with --protocol {protocol}: bedrock:// and converse go together"
+        )
     region = region or DEFAULT_REGION
     if text.startswith(_BEDROCK):
         model_id = text.removeprefix(_BEDROCK)
@@ -44,13 +46,14 @@ def parse_target(
         if endpoint_url is not None:
             raise InputError("--endpoint-url goes with AWS's targets; an http target is its own URL")
         parts = parse_url(text, with_query=True)
+        refuse_credentials(text, "--target")
         usual = parts._replace(path=payload_protocol(protocol).path or parts.path).geturl()
         url = usual if parts.path in ("", "/") else text
         return Target("openai", url, protocol, streaming, model=model)
     match = _SAGEMAKER.fullmatch(text)
     if match is None:
         raise InputError(
-            f"--target {text!r}: expected sagemaker://ENDPOINT[/COMPONENT], bedrock://MODEL or "
+            f"--target {shown_url(text)!r}: expected sagemaker://ENDPOINT[/COMPONENT], bedrock://MODEL or "
             "http(s)://HOST[:PORT][/PATH]"
         )
     return Target(
@@ -70,20 +73,11 @@ def service_url(service: str) -> str | None:
     return os.environ.get(f"AWS_ENDPOINT_URL_{service}") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
-def refuse_credentials(target: Target) -> None:
-    """Of a benchmark, every file of which names its target. Raises InputError, which does not show it."""
-    named = parse_qsl(urlsplit(target.endpoint).query, keep_blank_values=True) if target.kind == "openai" else ()
-    if any(_SECRET.search(name) for name, _ in named):
-        raise InputError(
-            "--target with a credential in its query, which the run's files would hold: name a server that asks for "
-            "none, such as a proxy on this machine that adds it"
-        )
-
-
 def open_invoker(
     target: Target, request_timeout_s: float, *, chat: bool | None = None, idle_s: float | None = None
 ) -> Invoker:
-    """Raises InputError for names and URLs that cannot be, CouldNotRunError without credentials.
+    """Raises InputError for names and URLs that cannot be or were read from a file that leaves a part of them out,
+    CouldNotRunError without credentials.
 
     `chat`: speak in chat messages, or not; None: as the target says. SageMaker's containers take both. `idle_s`: the
     longest gap between two tokens; None: that of the whole request.
@@ -105,7 +99,12 @@ def open_invoker(
         )
     codec = codec_for("openai-chat" if (target.chat if chat is None else chat) else target.protocol, model=target.model)
     if target.kind == "openai":
-        return Invoker(HttpTransport(target.endpoint), codec, timeouts=timeouts)
+        if LEFT_OUT in target.endpoint:
+            raise InputError(
+                f"target {target.endpoint}: files leave out what may be secret of it; give the whole command again, "
+                "its --target and --resume"
+            )
+        return Invoker(HttpTransport(target.endpoint), codec, timeouts=timeouts, hide=hider(target.endpoint))
     transport = SageMakerTransport(
         target.endpoint,
         component=target.component,

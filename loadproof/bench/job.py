@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from loadproof.bench.connect import open_invoker
 from loadproof.bench.live.lines import OnLine
-from loadproof.bench.load.process import heard_signals, loop_factory, raised_priority
+from loadproof.bench.load.process import heard_signals, loop_factory, raised_priority, refuse_few_descriptors
 from loadproof.bench.load.sweep import Sweep, anything_left
 from loadproof.bench.load.workers import Crew
 from loadproof.bench.measure.hash_tree import TreeHead
@@ -29,7 +29,7 @@ from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, new_plan, planned_in_full, read_plan, run_id_of, write_plan
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.bench.workload.files import refuse_changed
-from loadproof.errors import CouldNotRunError, InputError
+from loadproof.errors import CouldNotRunError, InputError, mend_of
 from loadproof.invocation import Invoker
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def run_benchmark(
     Ctrl-C ends it with what there is (exit code 130). Raises InputError for a folder in use, CouldNotRunError when the
     endpoint cannot be reached or lets no request through; nothing measured, the folder is as it was found.
     """
+    refuse_few_descriptors()
     invoker = open_invoker(spec.target, spec.request_timeout_s)
     now_ns = time.time_ns()
     folder, run_id = claimed(folder, run_id_of(now_ns, run_name(spec)))
@@ -71,6 +72,7 @@ def resume_benchmark(
     if not anything_left(plan, read_records(folder / RECORDS_FILE).records):
         return _judged(folder)
     refuse_changed(plan.spec)
+    refuse_few_descriptors()
     plan = plan.resumed(time.time_ns())
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
     return _run_session(folder, plan, invoker, on_line, observe)
@@ -82,7 +84,8 @@ def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine,
         return _judged(folder, interrupted=stopped, sent=sent)
     except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
         raise CouldNotRunError(
-            f"{folder}: cannot be written ({error.strerror}); mend that, then go on with --resume {folder}"
+            f"{folder}: cannot be written ({error.strerror}){mend_of(error)}; mend that, then go on with "
+            f"--resume {folder}"
         ) from error
 
 
@@ -99,9 +102,10 @@ def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observ
     write_plan(folder, plan)
     records = read_records(folder / RECORDS_FILE).records
     watched = observing(folder, plan.spec.target) if observe else nullcontext(lambda: None)
+    workers, address = plan.spec.workers, plan.spec.target.endpoint
     with watched as ask_observer, RecordWriter(folder / RECORDS_FILE) as writer:
         save = partial(write_plan, folder)
-        sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
+        sender = Crew(folder, workers, zero_ns, address) if workers > 1 else invoker
         sweep = Sweep(plan, sender, writer.append, save, on_line, zero_ns, records)
         with raised_priority(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_drive(sweep, sender, ask_observer))
@@ -121,8 +125,12 @@ async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[]
 
 
 def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
-    """The planned spec at the expected endpoint URL. Raises InputError naming every part that differs."""
+    """The planned spec at the expected endpoint URL, with what plans leave out of an address.
+
+    Raises InputError naming every part that differs."""
     target = replace(planned.target, endpoint_url=expected.target.endpoint_url)
+    if target.told.endpoint == expected.target.told.endpoint:
+        target = replace(target, endpoint=expected.target.endpoint)
     comparable = replace(
         expected,
         workload=replace(expected.workload, salt=planned.workload.salt),

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Literal
 from urllib.parse import urlsplit
 
+from loadproof.addresses import shown_url
 from loadproof.bench.objectives import Objective
 from loadproof.loads import FEWEST_A_SLOT, Load
 from loadproof.sessions import Mixture, SessionClass, chain
@@ -58,6 +59,11 @@ class Target:
         if self.protocol in ("converse", "openai-chat"):
             return True
         return self.protocol == "openai" and urlsplit(self.endpoint).path.endswith("/chat/completions")
+
+    @property
+    def told(self) -> Target:
+        """As files, logs and messages have it: of an HTTP server's address only what may be told."""
+        return replace(self, endpoint=shown_url(self.endpoint)) if self.kind == "openai" else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,4 +360,5 @@ class BenchmarkSpec:
         )
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        """As files have it: of an address only what may be told."""
+        return asdict(replace(self, target=self.target.told))

@@ -6,7 +6,6 @@ import gc
 import io
 import os
 import sys
-from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -16,7 +15,8 @@ from typer.exceptions import TyperException
 from typer.main import get_group
 
 from loadproof.cli.help import Group, VerbCommand, VerbGroup, by_group
-from loadproof.errors import ExitCode, LoadproofError
+from loadproof.cli.streams import hold_streams, said_of
+from loadproof.errors import CouldNotRunError, ExitCode, LoadproofError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter  # Typer carries its own Click
@@ -124,9 +124,7 @@ for _name, _verb in VERBS.items():
 
 def main() -> None:
     """Entry point of the `loadproof` script."""
-    # A terminal that cannot show a character gets a `?` in its place, never a traceback.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+    hold_streams()
     # Verbs multiply small matrices only, and numpy's threads for that spin while they wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Pydantic would read every installed package's metadata in search of plugins.
@@ -134,12 +132,11 @@ def main() -> None:
     # What is imported stays: to walk it again and again, at the exit too, is a tenth and more of a short run.
     gc.disable()
     code = run(sys.argv[1:])
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:  # said already, or a reader that went away; the interpreter must not try again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            code = code or ExitCode.COULD_NOT_RUN
+    try:
+        sys.stdout.flush()
+    except CouldNotRunError as error:
+        _say(f"loadproof: {error}")
+        code = ExitCode.COULD_NOT_RUN
     sys.exit(code)
 
 
@@ -164,7 +161,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
     except OSError as error:  # a full disk, a folder that may not be written
-        _say(f"loadproof: {error}")
+        _say(f"loadproof: {said_of(error)}")
         return int(ExitCode.COULD_NOT_RUN)
     return int(result or 0)
 
@@ -172,5 +169,4 @@ def run(arguments: list[str]) -> int:
 def _say(message: str) -> None:
     from loadproof.terminal import tell  # noqa: PLC0415  Rich takes long to load, and most runs say no error
 
-    with suppress(OSError):  # where nobody can be told, the exit code still says it
-        tell(message)
+    tell(message)

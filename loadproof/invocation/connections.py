@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from loadproof.errors import mend_of
 from loadproof.invocation.faults import CanceledFault, ConnectionFault, TimeoutFault, TruncatedStreamError
 from loadproof.invocation.http1 import ResponseReader
 from loadproof.invocation.sockets import ClockNs, StampedSocket, Watch, connect, keep_alive, stamps_reads
@@ -383,6 +384,7 @@ class ConnectionPool:
         except ssl.SSLError as error:
             raise ConnectionFault("tls", f"TLS to {self._host}:{self._port} failed: {error}") from error
         except OSError as error:
-            raise ConnectionFault("refused", f"no connection to {self._host}:{self._port}: {error}") from error
+            said = f"no connection to {self._host}:{self._port}: {error}{mend_of(error)}"
+            raise ConnectionFault("refused", said) from error
         connection.idle_since_ns = self._clock_ns()
         return connection

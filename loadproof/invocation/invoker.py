@@ -21,6 +21,7 @@ from loadproof.invocation.codecs.types import (
 from loadproof.invocation.connections import Timeouts
 from loadproof.invocation.faults import BudgetFault, HttpProtocolFault, InvocationFault
 from loadproof.invocation.outcomes import (
+    Hide,
     Outcome,
     OutcomeKind,
     empty_answer,
@@ -83,11 +84,14 @@ class Invoker:
         *,
         timeouts: Timeouts | None = None,
         clock_ns: ClockNs = time.perf_counter_ns,
+        hide: Hide = str,
     ) -> None:
+        """`hide` cuts out of a server's words what must not be told, as `addresses.hider` does."""
         self._transport = transport
         self._codec = codec
         self._timeouts = timeouts or Timeouts()
         self._clock_ns = clock_ns
+        self._hide = hide
         self._memory = Memory()
         self._under_way: set[_Answer] = set()
 
@@ -117,10 +121,10 @@ class Invoker:
                 receiver=answer,
                 timeouts=self._timeouts,
             )
-            completion, outcome = answer.complete(codec)
+            completion, outcome = answer.complete(codec, self._hide)
         except InvocationFault as fault:
-            refused = answer.refusal() if isinstance(fault, BudgetFault) else None
-            outcome = refused or outcome_of_fault(fault, answer.status)
+            refused = answer.refusal(self._hide) if isinstance(fault, BudgetFault) else None
+            outcome = refused or outcome_of_fault(fault, answer.status, self._hide)
         finally:
             answer.let_go()
             self._under_way.discard(answer)
@@ -329,17 +333,17 @@ class _Answer:
     def refused(self) -> bool:
         return self.status is not None and not 200 <= self.status < 300
 
-    def refusal(self) -> Outcome | None:
+    def refusal(self, hide: Hide) -> Outcome | None:
         """What an error's status and the beginning of its body say; None for any other answer."""
         if self.status is None or not self.refused:
             return None
-        outcome = outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
+        outcome = outcome_of_status(self.status, self._error_type, bytes(self._body), self._location, hide)
         return replace(outcome, retry_after_s=_seconds(self._retry_after))
 
-    def complete(self, codec: Codec) -> tuple[Completion | None, Outcome]:
+    def complete(self, codec: Codec, hide: Hide) -> tuple[Completion | None, Outcome]:
         """What the whole answer amounts to. Raises InvocationFault."""
         assert self.status is not None
-        if refusal := self.refusal():
+        if refusal := self.refusal(hide):
             return None, refusal
         if self._decoder is None:
             completion = codec.decode_unary(bytes(self._body))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 import orjson
 
+from loadproof.addresses import shown_url
 from loadproof.invocation import faults
 from loadproof.wire.answers import Cause, cause_in_band, cause_of
 
+Hide = Callable[[str], str]
 MESSAGE_LIMIT, CODE_LIMIT = 300, 80
 _PAGE_TITLE, _PAGE_BYTES = re.compile(rb"<title[^>]*>([^<]+)</title>", re.IGNORECASE), 8192
 _QUOTE_CHARACTERS, _SHORTEST_QUOTE = 24, 8  # a prompt's beginning long enough to be no accident
@@ -81,11 +84,12 @@ _CLASSES: Final = {
 }
 
 
-def outcome_of_fault(fault: faults.InvocationFault, http_status: int | None) -> Outcome:
+def outcome_of_fault(fault: faults.InvocationFault, http_status: int | None, hide: Hide = str) -> Outcome:
     """The outcome of a fault met on the way, after `http_status` (None: before any answer)."""
     kind, code, cause = _class_of_fault(fault)
     retry = None if cause is None else _CLASSES[cause][1]
-    return Outcome(kind, http_status, _trim(code, CODE_LIMIT), _trim(str(fault)), retry, cause is Cause.TIMED_OUT)
+    code, message = _trim(hide(code), CODE_LIMIT), _trim(hide(str(fault)))
+    return Outcome(kind, http_status, code, message, retry, cause is Cause.TIMED_OUT)
 
 
 def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, Cause | None]:
@@ -108,12 +112,12 @@ def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, Ca
             return OutcomeKind.STREAM_ERROR, type(fault).__name__, Cause.BROKEN
 
 
-def outcome_of_status(http_status: int, error_type: str, body: bytes, location: str = "") -> Outcome:
+def outcome_of_status(http_status: int, error_type: str, body: bytes, location: str = "", hide: Hide = str) -> Outcome:
     """The outcome of an answer with a status other than 2xx.
 
-    `error_type` is the `x-amzn-ErrorType` header or empty, `location` where a redirect points, which is not followed.
-    Understands SageMaker's `{"Message"}` and Bedrock's `{"message"}`, TGI's `{"error", "error_type"}`, OpenAI's
-    `{"error": {...}}` and FastAPI's `{"detail"}`.
+    `error_type` is the `x-amzn-ErrorType` header or empty, `location` where a redirect points, which is not followed;
+    `hide` cuts out of a text what must not be told. Understands SageMaker's `{"Message"}` and Bedrock's `{"message"}`,
+    TGI's `{"error", "error_type"}`, OpenAI's `{"error": {...}}` and FastAPI's `{"detail"}`.
     """
     fields = _object(body)
     code, message = _code_and_message(fields, error_type, body)
@@ -128,8 +132,9 @@ def outcome_of_status(http_status: int, error_type: str, body: bytes, location: 
     elif http_status >= 500 and cause is Cause.TIMED_OUT:
         kind = OutcomeKind.INTERNAL
     if 300 <= http_status < 400 and location:
-        message = f"points to {location}, which is not followed: make that the target"
-    return Outcome(kind, http_status, _trim(code, CODE_LIMIT), _trim(message), retry, cause is Cause.TIMED_OUT)
+        message = f"points to {shown_url(location)}, which is not followed: make that the target"
+    code, message = _trim(hide(code), CODE_LIMIT), _trim(hide(message))
+    return Outcome(kind, http_status, code, message, retry, cause is Cause.TIMED_OUT)
 
 
 def _code_and_message(fields: dict[str, object], error_type: str, body: bytes) -> tuple[str, str]:

@@ -20,7 +20,13 @@ MOST_BYTES: Final = 256 * 1024
 MOST_DEPTH: Final = 32
 
 # What YAML does not call printable, and the line breaks that only YAML 1.1 knows (editors count lines without them).
-_UNPRINTABLE: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+# And what turns the direction of a line (Unicode's Bidi_Control), by which a text shows other words than it holds.
+_UNSEEN: Final = (
+    "\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+)
+_UNPRINTABLE: Final = re.compile(f"[{_UNSEEN}]")
+_UNPRINTABLE_TEXT: Final = re.compile(f"[\r{_UNSEEN}]")  # of a value: there an escape can write all of them
 Scanner = type[yaml.SafeLoader] | type[yaml.CSafeLoader]
 _SCANNER: Final[Scanner] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -79,9 +85,13 @@ def _decoded(data: bytes, file: str, problems: Problems) -> str | None:
         return text
     at = bad.start()
     mark = Mark(file, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
-    found = f"character U+{ord(text[at]):04X} is not allowed"
-    problems.add(mark, "LP002", (), found, "delete it, or write it as an escape inside double quotes")
+    problems.add(mark, "LP002", (), *_not_allowed(bad))
     return None
+
+
+def _not_allowed(bad: re.Match[str]) -> tuple[str, str]:
+    """What was found, and what mends it."""
+    return f"character U+{ord(bad[0]):04X} is not allowed: nobody sees it", "delete it"
 
 
 def _width(line: bytes) -> int:
@@ -246,6 +256,10 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         tagged = self._decorations(event)
+        bad = _UNPRINTABLE_TEXT.search(event.value)
+        if bad is not None:
+            self._unseen(event, bad)
+            return
         if self._expects_key():
             self._key(event)
             return
@@ -260,6 +274,15 @@ class _Builder:
             self._surprise(mark, path, event.value, value)
         else:
             self._place(Scalar(value, event.value, quoted, mark))
+
+    def _unseen(self, event: yaml.ScalarEvent, bad: re.Match[str]) -> None:
+        """A character that only an escape could write; texts go into dashboards, tables and terminals."""
+        mark, as_key = self._mark(event), self._expects_key()
+        self.problems.add(mark, "LP002", self.stack[-1].path if as_key else self._path(), *_not_allowed(bad))
+        if as_key:
+            self._refused_key(mark, event.value)
+        else:
+            self._place(Unusable(mark))
 
     def _surprise(self, mark: Mark, path: Path, text: str, surprise: Surprise) -> None:
         if self.problems.is_full:  # only counted: wording sixty thousand of them would take a second

@@ -17,11 +17,9 @@ import pytest
 from bench_fakes import FakeEndpoint, serving
 from bench_recompute import recompute
 
-from loadproof.bench.connect import parse_target, refuse_credentials
 from loadproof.bench.evidence.document import mismatches
 from loadproof.bench.judging import shown_again
 from loadproof.cli import main
-from loadproof.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("patient")
 PATIENT = "from loadproof.bench.judge import verdict; verdict.OFFERED_AT_LEAST = 0; "
@@ -302,14 +300,3 @@ def test_a_prefix_aware_id_that_cannot_be_is_bad_usage(
     """Said before anything is sent."""
     assert main.run(["bench", "--target", *target, "--prefix-aware-id", found]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
-
-
-@pytest.mark.parametrize("query", ["api_key=x", "token=", "CODE=x", "a=1&sig=x", "subscription-key=x"])
-def test_no_credential_stands_in_a_target(query: str) -> None:
-    """Plan, summary, evidence and report all name it; what is no credential is sent as it is."""
-    with pytest.raises(InputError, match="credential in its query") as caught:
-        refuse_credentials(parse_target(f"http://h/v1?{query}", "openai", streaming=True))
-    assert query not in str(caught.value)
-    target = parse_target("http://h?api-version=1", "openai", streaming=True)
-    refuse_credentials(target)
-    assert target.endpoint == "http://h/v1/completions?api-version=1"

@@ -28,6 +28,11 @@ reading.KEPT_EVERY = reading.TOLD_EVERY = 100
 reading._tell = lambda tell, found, *rest: os.kill(os.getpid(), signal.SIGKILL) if found.read > 200 else None
 """
 ANSWERED = "eyJplanted0cookie0of0the0server0123456789"
+IN_PATH, IN_QUERY = "Zk3vT9qLm2Xw8RbN4pYc", "planted-word-of-the-query"
+SENDING = {
+    "bench": ["--concurrency", "1", "--requests-per-level", "2", "--output-tokens", "2", "--warmup", "0", "--out", "r"],
+    "run": ["--input", "in.jsonl", "--output", "out.jsonl", "--patience-s", "0"],
+}
 
 
 @pytest.fixture
@@ -50,6 +55,75 @@ def echo() -> Iterator[str]:
 
     with serving_http(Handler) as url:
         yield url
+
+
+@pytest.fixture(params=["quotes", "redirects", "answers"])
+def quoting(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that refuses every second request with its path, redirects it, or answers it."""
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        asked = 0
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            Handler.asked += 1
+            status = 200 if Handler.asked % 2 else {"quotes": 400, "redirects": 302, "answers": 200}[request.param]
+            said: object = {"error": {"message": f"refused: {self.path}", "type": self.path}}
+            if status == 200:
+                said = {"choices": [{"index": 0, "text": " a", "finish_reason": "length"}]}
+            body = f"data: {json.dumps(said)}\n\ndata: [DONE]\n\n" if status == 200 else json.dumps(said)
+            self.send_response(status)
+            self.send_header("location", f"http://other.example{self.path}")
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+    with serving_http(Handler) as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("verb", "more"),
+    [
+        ("run", []),
+        ("bench", ["--live", "live.jsonl", "--junit", "j.xml", "--markdown", "m.md", "--csv", "c.csv"]),
+        ("bench", ["--workers", "2", "--live", "-"]),
+    ],
+)
+def test_no_file_and_no_line_holds_what_may_be_secret_of_an_address(
+    tmp_path: Path, quoting: str, verb: str, more: list[str]
+) -> None:
+    """Neither the token in its path nor its query, though the server quotes both and redirects to both."""
+    (tmp_path / "in.jsonl").write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
+    target = f"{quoting}/{IN_PATH}/v1/completions?k={IN_QUERY}"
+    command = [verb, "--target", target, "--protocol", "openai", *SENDING[verb], *more]
+    written = _written(tmp_path, {}, command)
+    assert any("…" in text.decode() for text in written.values())
+    for secret in (IN_PATH, IN_QUERY):
+        assert [file for file, text in written.items() if secret.encode() in text] == [], secret
+
+
+@pytest.mark.parametrize("verb", SENDING)
+def test_a_credential_in_the_query_is_refused_unseen(tmp_path: Path, echo: str, verb: str) -> None:
+    """By both verbs alike, with what mends it."""
+    (tmp_path / "in.jsonl").write_text('{"prompt": "one"}\n')
+    command = [verb, "--target", f"{echo}/v1/completions?x={SECRETS['HF_TOKEN']}", "--protocol", "openai"]
+    written = _written(tmp_path, {}, [*command, *SENDING[verb]], codes=(2,))
+    assert b"a proxy on this machine" in b" ".join(written["stderr"].split())
+    assert [file for file, text in written.items() if SECRETS["HF_TOKEN"].encode() in text] == []
+
+
+def test_a_run_whose_address_was_left_out_goes_on_with_its_target(tmp_path: Path, echo: str) -> None:
+    """Its plan cannot say whole where it goes: --resume alone says so."""
+    command = ["bench", "--target", f"{echo}/{IN_PATH}/v1/completions", "--protocol", "openai", *SENDING["bench"]]
+    _written(tmp_path, {}, command)
+    records = tmp_path / "r" / "requests.jsonl"
+    records.write_bytes(b"".join(records.read_bytes().splitlines(keepends=True)[:1]))
+    alone = _written(tmp_path, {}, ["bench", "--resume", "r"], codes=(2,))
+    assert b"give the whole command again" in b" ".join(alone["stderr"].split())
+    _written(tmp_path, {}, [*command[:-2], "--resume", "r"], codes=(1, 3))
+    assert len(records.read_bytes().splitlines()) == 2
 
 
 @pytest.mark.parametrize("target", ["sagemaker://demo", "bedrock://amazon.nova-lite-v1:0"])

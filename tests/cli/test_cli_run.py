@@ -379,7 +379,7 @@ def test_another_models_answers_are_not_mixed_in(folder: Path, capfd: pytest.Cap
     """--resume with another --model or URL is refused, exit code 2, and both are named; what a URL hides is not."""
     lines(*prompts(1))
     with serving() as server:
-        assert run(command(server.completions + "?key=SECRET", "--model", "one")) == 0
+        assert run(command(server.completions + "?k=SECRET", "--model", "one")) == 0
         lines(*prompts(2))
         for url, model in ((server.completions, "two"), (server.chat, "one")):
             assert run(command(url, "--model", model, "--resume")) == 2

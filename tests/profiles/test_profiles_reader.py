@@ -126,6 +126,27 @@ def test_nesting_of_100_000_levels_is_refused(opening: str) -> None:
     assert codes(text.encode()[:MOST_BYTES]) == ["LP010"]
 
 
+@pytest.mark.parametrize("escape", [r"\0", r"\e", r"\a", r"\r", r"\x7f", r"\N", r"\u202e", r"\u2066", r"\u200f", r"\L"])
+@pytest.mark.parametrize("text", ['a: "x{}y"', '"x{}y": 1', '["x{}y"]', "a: >-\n  {}"])
+def test_no_escape_writes_what_nobody_sees(text: str, escape: str) -> None:
+    """Into a value, a key or a list: dashboards, tables and terminals show them. Without quotes it is none."""
+    quoted = '"' in text
+    assert codes(text.format(escape).encode()) == (["LP002"] if quoted else [])
+
+
+@pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200f", "\u061c", "\0", "\x1b"])
+@pytest.mark.parametrize("text", ["a: x{}y", "a: 1  # {}", 'a: "{}"'])
+def test_what_nobody_sees_is_refused_as_it_is(text: str, character: str) -> None:
+    """In comments, too: a reviewer would read another line."""
+    assert codes(text.format(character).encode()) == ["LP002"]
+
+
+def test_lines_and_tabs_are_text() -> None:
+    """Of a block, and of escapes; what is written from right to left needs no control characters."""
+    text = 'a: |\n  one\n  two\nb: "one\\n\\ttwo"\nc: שלום مرحبا\nd: "é\\u00a0\\u2026"\n'
+    assert codes(text.encode()) == codes(text.replace("\n", "\r\n").encode()) == []
+
+
 def test_32_levels_are_read() -> None:
     """The limit itself is allowed."""
     assert codes(b"[" * 32 + b"]" * 32) == []

@@ -268,7 +268,7 @@ def start_of(plan: RunPlan) -> Start:
     spec = plan.spec
     return Start(
         run_id=plan.run_id,
-        target=spec.target.endpoint,
+        target=spec.target.told.endpoint,
         profile=spec.profile.name if spec.profile else None,
         levels=tuple(
             Ahead(level.load.words, level.requests, level.load.duration_s, level.ended_utc is not None)

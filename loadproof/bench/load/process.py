@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from loadproof.errors import CouldNotRunError, mend_of
+
+LEAST_DESCRIPTORS = 10  # an event loop's own, its signals', a connection's and a file's beside what is open
 PRIORITY = -10  # niceness of the process under load
 # Where Linux schedules by session (most desktops), niceness counts within a session only, and this is the session's.
 _SESSION = Path("/proc/self/autogroup")
@@ -21,6 +24,18 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:  # not built for this platform: asyncio's own loop measures too, only less finely
         return None
     return uvloop.new_event_loop
+
+
+def refuse_few_descriptors() -> None:
+    """Raises CouldNotRunError where an event loop and a connection would find no room: uvloop breaks half-way there."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(LEAST_DESCRIPTORS))
+    except OSError as error:
+        raise CouldNotRunError(f"connections cannot be opened: {error.strerror}{mend_of(error)}") from None
+    finally:
+        for number in opened:
+            os.close(number)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from loadproof.bench.workload.prompts import Prompts
 from loadproof.invocation.faults import InvocationFault
 
 Said = dict[str, Any]  # a line of JSON, by its key `tell`
+ADDRESS = "LOADPROOF_TARGET"  # the whole of it, of which a plan leaves out what may be secret
 LONGEST_LINE_BYTES = 256 * 1024 * 1024
 STATE_INTERVAL_S = 0.5
 
@@ -42,7 +44,8 @@ class Worker:
         spec = plan.spec
         self._folder, self._reader, self._writer = folder, reader, writer
         self._earlier = read_records(folder / FILE_NAME).records if plan.session else ()
-        self._invoker = open_invoker(spec.target, spec.request_timeout_s)
+        target = replace(spec.target, endpoint=os.environ.get(ADDRESS, spec.target.endpoint))
+        self._invoker = open_invoker(target, spec.request_timeout_s)
         self._runner = Runner(
             self._invoker,
             Prompts(spec.workload, chat=spec.target.chat),

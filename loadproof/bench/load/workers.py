@@ -9,6 +9,7 @@ makes what would pass at the level INVALID, and --resume sends it again.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -25,7 +26,7 @@ import orjson
 from loadproof.bench.batch import Batch
 from loadproof.bench.load.batches import places_of, share_of
 from loadproof.bench.load.runner import CANCEL_GRACE_S
-from loadproof.bench.load.worker import LONGEST_LINE_BYTES, Said
+from loadproof.bench.load.worker import ADDRESS, LONGEST_LINE_BYTES, Said
 from loadproof.bench.measure.records import MISSING, RequestRecord, bare_record, parse_record
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import ConnectionFault
@@ -130,11 +131,21 @@ class Crew(Together):
     """Drives batches like a `Runner`, and opens connections like its sender, with `workers` processes."""
 
     def __init__(
-        self, folder: Path, workers: int, zero_ns: int, *, clock_ns: Callable[[], int] = time.perf_counter_ns
+        self,
+        folder: Path,
+        workers: int,
+        zero_ns: int,
+        address: str | None = None,
+        *,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        """`folder` holds the run's plan.json. The processes start with the first `warm` and end with `close`."""
+        """`folder` holds the run's plan.json; `address`: the whole one, of which the plan may leave out a part.
+
+        The processes start with the first `warm` and end with `close`.
+        """
         super().__init__()
         self._folder, self._size, self._zero_ns, self._clock_ns = folder, workers, zero_ns, clock_ns
+        self._environment = os.environ | ({} if address is None else {ADDRESS: address})
         self._members: list[_Member] = []
         self._level = 0
         self._prepared: tuple[list[_Member], Batch] | None = None
@@ -234,7 +245,11 @@ class Crew(Together):
                 # A group of its own: Ctrl-C is for us to hear and to pass on.
                 command.append(str(theirs.fileno()))
                 process = subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, process_group=0
+                    command,
+                    env=self._environment,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    process_group=0,
                 )
             reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_LINE_BYTES)
             member = _Member(number, process, writer, loop.create_future())

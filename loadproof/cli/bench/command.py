@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadproof.bench.connect import refuse_credentials
 from loadproof.bench.job import resume_benchmark, run_benchmark
 from loadproof.bench.live.lines import End, OnLine
 from loadproof.bench.live.view import View
@@ -89,6 +88,11 @@ def bench(
     if not job.wanted:
         refuse_crowd(options.load.workers)
     spec = _spec(profile, options, resume, ask=not job.dry_run)
+    if job.wanted and spec is not None and spec.target != spec.target.told:
+        raise InputError(
+            f"--target {spec.target.told.endpoint}: hosts read it from the run's plan, which leaves out what may be "
+            "secret; send from this machine alone, or name a server without a query and a key in its path"
+        )
     if spec is not None and not job.wanted:
         spec = with_crew(spec, options.load.workers)
     if job.dry_run:
@@ -106,9 +110,7 @@ def _spec(profile: Path | None, options: Options, resume: Path | None, *, ask: b
     if profile is not None:
         return spec_from_profile(profile, options, ask=ask)
     if options.target is not None:
-        spec = spec_from_target(options.target, options)
-        refuse_credentials(spec.target)
-        return spec
+        return spec_from_target(options.target, options)
     if resume is None:
         raise InputError("give a PROFILE or a --target, for example: loadproof bench deploy_profiles/dev/chat.yaml")
     if options != Options():

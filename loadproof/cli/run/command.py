@@ -151,7 +151,7 @@ def _chat(target: Target, checked: Input) -> bool:
         return checked.has_messages or bool(checked.sessions)
     if checked.has_messages:
         raise InputError(
-            f"{checked.shape.path}: has `messages`, which {target.endpoint} does not take; "
+            f"{checked.shape.path}: has `messages`, which {target.told.endpoint} does not take; "
             "give a --target that ends in /chat/completions, or lines with `prompt`"
         )
     return False

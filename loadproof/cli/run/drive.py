@@ -7,10 +7,10 @@ import json
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
+from loadproof.addresses import shown_url
 from loadproof.bench.connect import open_invoker
-from loadproof.bench.load.process import heard_signals, loop_factory
+from loadproof.bench.load.process import heard_signals, loop_factory, refuse_few_descriptors
 from loadproof.bench.spec import Target
 from loadproof.cli.printing import say
 from loadproof.cli.run.view import RunView, Tally, totals
@@ -51,8 +51,10 @@ class Ended:
 
 
 def drive(plan: SendingPlan, journal: Journal) -> Ended:
-    """Send what has no result yet and store how each item ends. Raises InputError, CouldNotRunError (the disk)."""
+    """Send what has no result yet and store how each item ends. Raises InputError, CouldNotRunError (the disk, too few
+    descriptors)."""
     tally = _tally(plan, journal)
+    refuse_few_descriptors()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         ended = runner.run(_drive(plan, journal, tally))
     if ended.problem is None:  # else the next run puts the file in order; the disk may be what is full
@@ -122,8 +124,7 @@ async def _drive(plan: SendingPlan, journal: Journal, tally: Tally) -> Ended:
 def target_name(target: Target) -> str:
     """Who is asked, as results say it: `bedrock://MODEL`, or a URL without what may be secret in it, and its model."""
     if target.kind == "openai":
-        parts = urlsplit(target.endpoint)
-        name = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        name = shown_url(target.endpoint).partition("?")[0]
     else:
         name = f"{target.kind}://{target.endpoint}" + (f"/{target.component}" if target.component else "")
     name += f" {target.model}" if target.model else ""

@@ -13,8 +13,9 @@ reading(
 reading(
     "LP002",
     "Not UTF-8 text",
-    reason="Other encodings and control characters look different to every reader.",
-    mend="Save the file as UTF-8; write control characters as escapes inside double quotes.",
+    reason="Other encodings look different to every reader; control and bidirectional characters, also those that "
+    "an escape writes, steer the terminals and pages that a text is shown on.",
+    mend="Save the file as UTF-8, and delete such characters; newlines and tabs are allowed.",
 )
 reading(
     "LP003",
