@@ -31,6 +31,8 @@ class Letters:
             "lie",
         )
         again += ("outage of the queue", "outage of the table")
+        if self._world.sends[key].spare_bytes >= 0:  # then a letter needs the bucket
+            again += ("outage of the bucket",)
         kinds = [fault.kind for fault in self._world.schedule.faults]
         return self._times[key] * (1 + sum(kind in again for kind in kinds)) * (1 + kinds.count("redrive"))
 
@@ -41,7 +43,10 @@ class Letters:
             reason = letter.attributes.get("reason")
             if reason is None:
                 # What is no message and too long for a reason goes by its receives.
-                due = world.unexcused[letter.id] and not (send.kind == "malformed" and send.spare_bytes >= 0)
+                # A long one that cannot leave its request in the bucket is given back, which is rare.
+                long = send.spare_bytes >= 0
+                spent = world.unexcused[letter.id] - (long and bool(world.overlaps("outage of the bucket", 0)))
+                due = spent > 0 and not (send.kind == "malformed" and long)
                 if due or letter.receives < RECEIVES:
                     world.violated(f"{send.key} is a dead letter without a reason")
             elif str(reason.value).startswith("older than"):

@@ -114,7 +114,7 @@ def _long(seed: int, random: Random) -> Schedule:
         )
         for one, kind in zip(_sends(random, 3, 60.0), kinds, strict=True)
     ]
-    faults = [Fault("outage of the table", 0.0, 30.0)] * random.choice((0, 1))
+    faults = [Fault(f"outage of the {random.choice(('table', 'bucket'))}", 0.0, random.choice((30.0, 300.0)))]
     faults += [Fault("redrive", 100.0)] * random.choice((0, 1))
     return replace(_made(seed, (2, 2), sends, *faults), attempts=3)
 

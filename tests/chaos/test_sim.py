@@ -20,7 +20,13 @@ from sim_versions import versions
 from sim_world import Version, World
 
 _PARTS, _SCHEDULES = 8, 2000
-_WORDS = ("IfNoneMatch", "return None\n                raise NotNow", "lease_s * 2", "return Ending.POSTPONED", "_TOGETHER_S")
+_WORDS = (
+    "IfNoneMatch",
+    "return None\n                raise NotNow",
+    "lease_s * 2",
+    "return Ending.POSTPONED",
+    "_TOGETHER_S",
+)
 SOON = [one for one in PLANTED if any(words in one.now + one.instead for words in _WORDS)]
 
 
