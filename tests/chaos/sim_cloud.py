@@ -10,6 +10,7 @@ from functools import cache
 from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+import sim_judges
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from sim_kernel import Killed
 
@@ -41,7 +42,10 @@ class Calls:
         world.kernel.sleep(world.latency_s())
         if world.during(f"outage of the {store}"):
             raise error("InternalError", 500) if world.random.random() < 0.5 else ReadTimeoutError(endpoint_url=store)
-        answer = effect()
+        try:
+            answer = effect()
+        except world.versions[1].engine.AwsError as refused:
+            raise error(str(refused), 400) from None
         if number in world.dies_after:
             world.die(process)
         if number in world.lies:
@@ -55,20 +59,30 @@ class DynamoDb:
     """The one table: update_item and get_item, in the expressions that the consumer uses."""
 
     def __init__(self, calls: Calls) -> None:
-        self._do, self._world = calls.do, calls.world
+        self._do, self._world, self._process = calls.do, calls.world, calls.process
 
     def get_item(self, *, TableName: str, Key: Any) -> Any:  # noqa: N803
         stale = self._world.during("stale pace")
         return self._do("table", lambda: self._world.table.read(Key["id"]["S"], stale))
 
     def update_item(self, *, Key: Any, **asked: Any) -> Any:  # noqa: N803
-        return self._do("table", lambda: self._world.table.update(Key["id"]["S"], asked))
+        key = Key["id"]["S"]
+        try:
+            answer = self._do("table", lambda: self._world.table.update(key, asked))
+        except ClientError as refused:
+            if "Item" in refused.response and asked["UpdateExpression"].startswith("SET lease_ms"):
+                self._process.lost[key] = self._world.kernel.now_s
+            raise
+        if asked["UpdateExpression"].startswith("SET phase = :claimed"):
+            self._process.lost.pop(key, None)
+        return answer
 
 
 class Table:
-    """Records, and what they were before. `watch` is told of every change."""
+    """Records, and what they were before. `watch` is told of every change, and who says it (None: nobody in
+    particular)."""
 
-    def __init__(self, watch: Callable[[str, dict[str, Any] | None, dict[str, Any]], None]) -> None:
+    def __init__(self, watch: Callable[[str, dict[str, Any] | None, dict[str, Any], Any], None]) -> None:
         self.items: dict[str, dict[str, Any]] = {}
         self._before: dict[str, dict[str, Any]] = {}
         self._watch = watch
@@ -90,7 +104,7 @@ class Table:
                 changed[name] = values[value]
             else:
                 changed[name] = {"N": str(int(changed.get(name, {"N": "0"})["N"]) + int(values[value]["N"]))}
-        self._watch(key, item, changed)
+        self._watch(key, item, changed, values.get(":me"))
         self.items[key], self._before[key] = changed, item or {}
         return {"Attributes": item} if item else {}
 
@@ -135,6 +149,8 @@ class S3:
                 if Key in self._world.objects:
                     raise error("PreconditionFailed", 412)
             self._world.written(Key, Body)
+            if Key.startswith("results/"):
+                sim_judges.judge_result(self._world, Key, Body)
 
         self._do("bucket", effect)
 
@@ -143,6 +159,7 @@ class S3:
             if self._world.during("stale listing"):
                 raise error("403", 403)
             if Key not in self._world.objects:
+                self._world.missed[Key.removeprefix("results/").removesuffix(".json")] = self._world.kernel.now_s
                 raise error("404", 404)
 
         self._do("bucket", effect)
@@ -158,7 +175,7 @@ class S3:
 
 class Sqs:
     def __init__(self, calls: Calls) -> None:
-        self._do, self._world = calls.do, calls.world
+        self._do, self._world, self._process = calls.do, calls.world, calls.process
 
     def change_message_visibility_batch(self, *, Entries: Any, **_: Any) -> None:  # noqa: N803
         self._do("queue", lambda: self._world.hide(Entries))
@@ -167,10 +184,13 @@ class Sqs:
         self._do("queue", lambda: self._world.delete(ReceiptHandle))
 
     def send_message(self, *, QueueUrl: str, MessageBody: str, MessageAttributes: Any, **more: Any) -> None:  # noqa: N803
-        self._do(
-            "queue",
-            lambda: self._world.send(QueueUrl, MessageBody, MessageAttributes, delay_s=more.get("DelaySeconds")),
-        )
+        delay_s, group = more.get("DelaySeconds"), more.get("MessageGroupId")
+
+        def effect() -> None:
+            sent = self._world.send(QueueUrl, MessageBody, MessageAttributes, delay_s=delay_s, group=group)
+            sim_judges.judge_sent_on(self._world, self._process, QueueUrl, sent)
+
+        self._do("queue", effect)
 
 
 class Sns:
@@ -178,7 +198,7 @@ class Sns:
         self._do, self._world = calls.do, calls.world
 
     def publish(self, *, Message: str, **_: Any) -> None:  # noqa: N803
-        self._do("topic", lambda: self._world.told.append(json.loads(Message)["key"]))
+        self._do("topic", lambda: sim_judges.judge_told(self._world, json.loads(Message)))
 
 
 class Model:
@@ -191,7 +211,9 @@ class Model:
         world, process = self._world, self._calls.process
         if process.dead:
             raise Killed
-        ask = world.asked(process, json.loads(Body)["inputs"])
+        payload = json.loads(Body)
+        ask = world.asked(process, payload["inputs"])
+        sim_judges.judge_ask(world, ask, payload)
         try:
             world.kernel.sleep(0.05)
             self._refuse(ask)
@@ -224,17 +246,20 @@ class Model:
         world = self._world
         try:
             if ask.send.kind == "stalling" or world.met("starved"):
-                ask.failed = True
+                ask.failed = ask.timed_out = True
                 world.kernel.sleep(world.IDLE_S)
                 raise ReadTimeoutError(endpoint_url="model")
             truncated = ask.failed = world.met("truncated")
-            parts = max(1, round(ask.send.takes_s / 15))
+            ask.failed = ask.timed_out = ask.send.kind == "endless"
+            takes_s = 10 * world.ANSWER_S if ask.timed_out else ask.send.takes_s
+            parts = max(1, round(takes_s / 15))
             for _ in range(parts):
-                world.kernel.sleep(ask.send.takes_s / parts)
+                world.kernel.sleep(takes_s / parts)
                 yield _part({"token": {"text": "a"}})
+            ask.failed = ask.failed or truncated
             if not truncated:
                 ask.complete = True
-                yield _part(_END)
+                yield _part(_END | {"generated_text": sim_judges.answer_of(ask.send.key)})
         finally:
             world.ask_ended(ask)
 

@@ -7,8 +7,8 @@ of the same modules by chance, most of which break nothing that the contract spe
 from __future__ import annotations
 
 import ast
-import contextlib
 import importlib.util
+import json
 import os
 import resource
 import sys
@@ -19,9 +19,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from sim_package import ROOT, Change, replaced, source
+from sim_package import ROOT, SIMULATOR_BROKE, Change, blamed, replaced, source
 from sim_run import violations
-from sim_schedule import drawn
+from sim_themes import drawn
 from sim_world import Version
 
 SCHEDULES: Final = 2000
@@ -41,19 +41,51 @@ PLANTED: Final = tuple(
 )
 
 
-def caught(changes: dict[str, Change], schedules: int = SCHEDULES) -> int:
-    """0, or a number above it where a schedule breaks the contract. In a fork, with so much CPU and no more."""
+class Trial(NamedTuple):
+    """`words`: of the judge, of an exception out of the mutated code; or why there is no verdict."""
+
+    caught: bool
+    words: str
+
+
+def tried(changes: dict[str, Change], schedules: int = SCHEDULES) -> Trial:
+    """Whether a schedule breaks the contract. In a fork, with so much CPU and no more.
+
+    A simulator that breaks, or a mutant that uses up the CPU, proves nothing: not caught, and said.
+    """
+    ours, theirs = os.pipe()
     pid = os.fork()
-    if pid:
-        return os.waitpid(pid, 0)[1]
-    status = 1
-    with contextlib.suppress(BaseException):
+    if pid == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
-        version = Version(changes)
-        sys.stdout = sys.stderr
-        status = int(any(violations(drawn(seed), (version, version)) for seed in range(schedules)))
-    os._exit(status)
+        sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+        try:
+            trial = _verdict(changes, schedules)
+        except BaseException as error:
+            words = blamed(error)
+            trial = Trial(not words.startswith(SIMULATOR_BROKE), words)
+        os.write(theirs, json.dumps(trial).encode())
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as pipe:
+        told = pipe.read()
+    os.waitpid(pid, 0)
+    return Trial(*json.loads(told)) if told else Trial(False, f"no verdict within {_CPU_S} s of CPU")
+
+
+def _verdict(changes: dict[str, Change], schedules: int) -> Trial:
+    version, broke = Version(changes), ""
+    for seed in range(schedules):
+        for words in violations(drawn(seed), (version, version)):
+            if not words.startswith(SIMULATOR_BROKE):
+                return Trial(True, f"seed {seed}: {words}")
+            broke = broke or f"seed {seed}: {words}"
+    return Trial(False, broke or f"{schedules} schedules hold")
+
+
+def caught(changes: dict[str, Change], schedules: int = SCHEDULES) -> str:
+    """The verdict that caught it; empty where it was not."""
+    trial = tried(changes, schedules)
+    return trial.words if trial.caught else ""
 
 
 def by_chance(seed: int, number: int) -> dict[str, dict[str, Change]]:
@@ -93,15 +125,19 @@ def planted() -> dict[str, dict[str, Change]]:
     }
 
 
+def told(name: str, changes: dict[str, Change]) -> bool:
+    """Whether it is caught; what is not, and why, is printed."""
+    trial = tried(changes)
+    if not trial.caught:
+        print(f"survived: {name} ({trial.words})", flush=True)
+    return trial.caught
+
+
 def main(arguments: list[str]) -> int:
-    tried = by_chance(*map(int, arguments)) if arguments else planted()
-    alive = []
-    for name, changes in tried.items():
-        if not caught(changes):
-            alive.append(name)
-            print(f"survived: {name}", flush=True)
-    print(f"{len(tried) - len(alive)} of {len(tried)} caught")
-    return int(len(alive) > 0.05 * len(tried))
+    mutants = by_chance(*map(int, arguments)) if arguments else planted()
+    alive = [name for name, changes in mutants.items() if not told(name, changes)]
+    print(f"{len(mutants) - len(alive)} of {len(mutants)} caught")
+    return int(len(alive) > 0.05 * len(mutants))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from multiprocessing import get_context
 from typing import Final
 
 from chaos_crashes import Outcome
-from sim_mutants import caught, planted
+from sim_mutants import planted, told
 from sim_run import violations
-from sim_schedule import drawn, shrunk
+from sim_schedule import shrunk
+from sim_themes import drawn
 from sim_versions import versions
 
 _PART: Final = 500
@@ -47,9 +48,7 @@ def simulated(number: int, first: int = 0) -> Outcome:
 
 def defects() -> Outcome:
     """What is planted, and how much of it the simulator sees."""
-    alive = [name for name, changes in planted().items() if not caught(changes)]
-    for name in alive:
-        print(f"survived: {name}", flush=True)
+    alive = [name for name, changes in planted().items() if not told(name, changes)]
     number = len(planted())
     enough = len(alive) <= 0.05 * number
     figures = f"{number - len(alive)} of {number} seen within 2,000 schedules"

@@ -8,12 +8,15 @@ import importlib.abc
 import importlib.util
 import itertools
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Final
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = {
@@ -26,6 +29,22 @@ _numbers = itertools.count()
 
 Change = Callable[[ast.Module], ast.Module]
 Changes = Mapping[str, Change]  # by `consumer/worker.py`
+
+
+SIMULATOR_BROKE: Final = "the simulator broke"
+
+
+def blamed(error: BaseException) -> str:
+    """Whose exception it is: the code's under test, or (begins with SIMULATOR_BROKE) the simulator's own.
+
+    What the simulated AWS refuses, on purpose, is the consumer's to catch.
+    """
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    own = [name for name in files if name.startswith(tuple(f"{kind}/" for kind in PLACES)) or "/tests/chaos/" in name]
+    refused = isinstance(error, (ClientError, BotoCoreError))
+    if refused or (own and "/tests/chaos/" not in own[-1]):
+        return f"an exception in the consumer: {error!r}"
+    return f"{SIMULATOR_BROKE}: {error!r} in {own[-1:]}"
 
 
 @cache

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
-import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from sim_judges import judge_deleted, judge_kept
 from sim_kernel import BEGIN_S, Host
+from sim_letters import Letters
+from sim_package import blamed
 from sim_schedule import Fault, Schedule, Send
-from sim_world import FUNCTION_S, LEASE_S, MAX_ATTEMPTS, RECEIVES, Process, Version, World
+from sim_world import FUNCTION_S, LEASE_S, MOST_BYTES, Process, Version, World
 
 _HORIZON_S: Final = 6 * 3600.0
+# A sender's own, of each type; SQS takes ten.
+_ATTRIBUTES: Final = [
+    (f"a{at}", {"DataType": "Number.int", "StringValue": str(at)})
+    if at % 3 == 1
+    else (f"a{at}", {"DataType": "Binary", "BinaryValue": bytes([at, 255])})
+    if at % 3 == 2
+    else (f"a{at}", {"DataType": "String", "StringValue": f"v{at}"})
+    for at in range(10)
+]
 _TOPIC: Final = "arn:aws:sns:us-east-1:123456789012:done"
 
 
@@ -23,11 +33,13 @@ def violations(schedule: Schedule, versions: tuple[Version, Version]) -> list[st
     run = Run(world)
     run.begin()
     world.kernel.run()
-    if not world.wrong:
+    if world.kernel.restless:
+        world.violated("the consumer never comes to rest")
+    if not world.wrong and world.kernel.broke is None:
         run.check_end()
     run.end()
     if world.kernel.broke is not None:
-        return [*world.wrong, f"the consumer broke: {world.kernel.broke!r}"]
+        return [*world.wrong, blamed(world.kernel.broke)]
     return world.wrong
 
 
@@ -40,9 +52,10 @@ class Run:
         self._deployed = not any(fault.kind == "deploy" for fault in world.schedule.faults)
         self._all: list[Process] = []
         self._deletes = self._reports = 0
-        self._hands: dict[str, tuple[Process, float, str]] = {}  # by message: who has it in hand since when, its key
+        # By message: who has it in hand since when, its key, and the receipt.
+        self._hands: dict[str, tuple[Process, float, str, str]] = {}
         self._doubled: set[str] = set()  # messages that SQS handed out twice
-        self._times = Counter(send.key for send in world.schedule.sends)
+        self._letters = Letters(world)
         self._last_s = BEGIN_S  # until which something is still to happen from outside
         self._undeleted = {fault.target for fault in world.schedule.faults if fault.kind == "undeleted"}
         self._unreported = {fault.target for fault in world.schedule.faults if fault.kind == "unreported"}
@@ -61,7 +74,7 @@ class Run:
 
     def end(self) -> None:
         """All tasks are brought to their end."""
-        self._kernel.end_s = float("inf")
+        self._kernel.end_s = self._kernel.most_turns = float("inf")
         self._kernel.forget()
         for host in [self._outside, *self._all]:
             self._kernel.kill(host)
@@ -74,7 +87,7 @@ class Run:
     def _send(self, send: Send) -> None:
         world = self._world
         key = send.key
-        content: dict[str, Any] = {"key": key, "request": {"inputs": key} if send.kind != "malformed" else 5}
+        content: dict[str, Any] = {"key": key}
         world.sent_s.setdefault(key, self._kernel.now_s)
         if send.deadline_s:
             content["deadline_ms"] = int((world.sent_s[key] + send.deadline_s) * 1000)
@@ -82,7 +95,28 @@ class Run:
             content["priority"] = "low"
         if send.callback:
             content["callback"] = _TOPIC
-        world.send("requests", json.dumps(content), delay_s=send.delay_s)
+        if send.tenant:
+            content["tenant"] = send.tenant
+        attributes = dict(_ATTRIBUTES[: send.attributes])
+        if send.by_bucket:
+            content["request_s3"] = f"requests/{key}"
+            if send.kind != "malformed":
+                world.requests[key] = {"inputs": key}
+                world.objects[f"requests/{key}"] = json.dumps(world.requests[key]).encode()
+        else:
+            content["request"] = world.requests[key] = self._request(send, content, attributes)
+        body, group = json.dumps(content), send.tenant or None
+        world.send("requests", body, attributes, delay_s=send.delay_s, group=group)
+
+    def _request(self, send: Send, content: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        """What makes the message as long as it is to be."""
+        request: dict[str, Any] = {"inputs": send.key, "user": ""}
+        malformed = send.kind == "malformed"
+        message = self._world.versions[1].message
+        body = json.dumps(content | {"request": [""] if malformed else request})
+        spare_bytes = MOST_BYTES - message.size_of(body, message.checked_attributes(attributes))
+        words = "x" * (spare_bytes - send.spare_bytes) if send.spare_bytes >= 0 else ""
+        return [words] if malformed else request | {"user": words}
 
     # --- Lambda's part
 
@@ -112,6 +146,8 @@ class Run:
             process = self._slots[slot] = Process(world, world.versions[self._deployed], slot)
             self._all.append(process)
         process.hurt, process.answer = process.stopped, None
+        process.received, process.batch_s = received, began_s
+        process.sent_on.clear()
         self._take(process, received)
         event = {"Records": [_record(message, handle) for message, handle in received]}
         over = world.changed.__class__()
@@ -132,18 +168,21 @@ class Run:
         if process.stopped or late:
             world.harm(process)
             self._kernel.kill(process)
+        judge_deleted(world, process, self._doubled)
         self._settle(process, received, began_s)
+        judge_kept(world, process)
         self._check_back(process, received, began_s)
         if process.dead:
             self._kernel.sleep(1)  # a new one begins
 
     def _take(self, process: Process, received: list[tuple[Any, str]]) -> None:
-        for message, _ in received:
-            other, since_s, _ = self._hands.get(message.id, (None, 0.0, ""))
-            excused = message.id in self._doubled or self._world.overlaps("outage of the queue", since_s)
+        for message, handle in received:
+            other, since_s, _, before = self._hands.get(message.id, (None, 0.0, "", ""))
+            excused = message.id in self._doubled or before in self._world.given_back
+            excused = excused or self._world.overlaps("outage of the queue", since_s)
             if other is not None and not other.hurt and not excused:
                 self._world.violated("a message is handed out while somebody has it in hand")
-            self._hands[message.id] = process, self._kernel.now_s, json.loads(message.body)["key"]
+            self._hands[message.id] = process, self._kernel.now_s, json.loads(message.body)["key"], handle
 
     def _check_back(self, process: Process, received: list[tuple[Any, str]], began_s: float) -> None:
         """What a dead consumer had in hand comes back after a lease; what one that was stopped had, at once.
@@ -177,7 +216,7 @@ class Run:
         world, now_s = self._world, self._kernel.now_s
         record = world.table.items.get(key)
         if record is not None and record["phase"]["S"] == "claimed" and not world.overlaps("outage of the bucket", 0):
-            held = any(of == key for _, _, of in self._hands.values())  # deleted by now, perhaps, and soon let go
+            held = any(of == key for _, _, of, _ in self._hands.values())  # deleted by now, perhaps, and soon let go
             lied = world.lied_s + LEASE_S >= began_s
             if not (held or lied or self._doubled or world.harmed or self._outage()):
                 world.violated(f"{key} is claimed and in nobody's hand")
@@ -282,7 +321,7 @@ class Run:
             self._world.removed[key.removeprefix("results/").removesuffix(".json")] = self._kernel.now_s
 
     def _redrive(self) -> None:
-        self._check_dead()
+        self._letters.check()
         world = self._world
         world.redriven = True
         dead = world.engine.queue(world.dead.arn)
@@ -301,7 +340,7 @@ class Run:
 
     def check_end(self) -> None:
         world = self._world
-        self._check_dead()
+        self._letters.check()
         dead = {json.loads(one.body)["key"] for one in world.engine.queue(world.dead.arn)}
         for key, send in world.sends.items():
             if send.kind == "healthy" and not world.stored(key) and key not in dead and key not in world.removed:
@@ -314,73 +353,12 @@ class Run:
                 world.violated(f"nobody was told of {key}")
             failed = sum(ask.failed for ask in world.asks.get(key, ()))
             hurt = sum(ask.excused for ask in world.asks.get(key, ()))
-            if send.kind == "broken" and not world.redriven and failed > MAX_ATTEMPTS * (self._lives(key) + hurt):
+            if (
+                send.kind == "broken"
+                and not world.redriven
+                and failed > world.schedule.attempts * (self._letters.lives(key) + hurt)
+            ):
                 world.violated(f"{key} is asked for {failed} times")
-
-    def _lives(self, key: str) -> int:
-        """How many messages there may have been of a key."""
-        again = (
-            "crash",
-            "crash at a call",
-            "crash loop",
-            "stop",
-            "freeze",
-            "duplicate",
-            "undeleted",
-            "unreported",
-            "lie",
-        )
-        again += ("outage of the queue", "outage of the table")
-        kinds = [fault.kind for fault in self._world.schedule.faults]
-        return self._times[key] * (1 + sum(kind in again for kind in kinds)) * (1 + kinds.count("redrive"))
-
-    def _check_dead(self) -> None:
-        world = self._world
-        for letter in world.engine.queue(world.dead.arn):
-            send = world.sends[json.loads(letter.body)["key"]]
-            reason = letter.attributes.get("reason")
-            if reason is None:
-                if world.unexcused[letter.id] or letter.receives < RECEIVES:
-                    world.violated(f"{send.key} is a dead letter without a reason")
-            elif send.kind == "healthy" and not self._explained(send, str(reason.value)):
-                world.violated(f"{send.key} is healthy and a dead letter: {reason.value}")
-            elif not self._deserved(send, str(reason.value)):
-                world.violated(f"{send.key} ({send.kind}) is a dead letter: {reason.value}")
-
-    def _deserved(self, send: Send, reason: str) -> bool:
-        """Whether that is the reason, and no sooner or later than it should be."""
-        asks = self._world.asks.get(send.key, [])
-        failed, hurt = sum(ask.failed for ask in asks), sum(ask.excused for ask in asks)
-        if reason == "its deadline has passed":
-            return bool(send.deadline_s) and self._kernel.now_s > self._world.sent_s[send.key] + send.deadline_s - 16
-        if send.kind == "malformed":
-            return not asks
-        if send.kind == "refused":
-            ends_s = [ask.ended_s for ask in asks if ask.ended_s is not None]
-            # Where the queue does not take the dead letter, the message stays and is asked for again.
-            unsent = sum(self._world.during("outage of the queue", at_s=at_s) is not None for at_s in ends_s)
-            refused = sum(ask.refused for ask in asks)
-            return reason == "the model answered 400" and refused <= self._lives(send.key) + hurt + unsent
-        if send.kind == "broken":
-            return failed >= MAX_ATTEMPTS
-        return failed + (hurt if self._of_the_version_before(reason) else 0) >= 2
-
-    def _of_the_version_before(self, reason: str) -> bool:
-        """It gives up after two time-outs, whosever fault they were; after more where the queue took no dead letter."""
-        kinds = {fault.kind for fault in self._world.schedule.faults}
-        given_up = re.match(r"timed out (\d+) times", reason)
-        return given_up is not None and "deploy" in kinds and (given_up[1] == "2" or "outage of the queue" in kinds)
-
-    def _explained(self, send: Send, reason: str) -> bool:
-        shares = [fault.share for fault in self._world.schedule.faults if fault.kind == "starved"]
-        if reason.startswith("timed out") and any(share < 1 for share in shares):
-            return True  # then it is a matter of chance: test_consumer_suspicion says how often
-        if self._of_the_version_before(reason):
-            return True
-        if reason == "its deadline has passed":
-            return bool(send.deadline_s)
-        failed = sum(ask.failed or (ask.excused and not ask.complete) for ask in self._world.asks.get(send.key, ()))
-        return reason.startswith("failed") and failed >= MAX_ATTEMPTS
 
 
 def _record(message: Any, handle: str) -> dict[str, Any]:

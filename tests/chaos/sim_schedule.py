@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 
 class Send(NamedTuple):
-    """`kind`: what the model makes of it. `healthy` is answered in `takes_s`; `refused` (400), `broken` (500) and
-    `stalling` never are."""
+    """`kind`: what the model makes of it. `healthy` is answered in `takes_s`; `refused` (400), `broken` (500),
+    `stalling` and `endless` (parts that go on for longer than an answer may) never are; `malformed` is no message."""
 
     at_s: float
     key: str
@@ -20,6 +20,10 @@ class Send(NamedTuple):
     low: bool = False
     deadline_s: float = 0.0  # after it was sent; 0: none
     callback: bool = False
+    attributes: int = 0  # the sender's own
+    tenant: str = ""  # and message group
+    by_bucket: bool = False  # its request lies in the bucket; where it is malformed, nothing does
+    spare_bytes: int = -1  # it leaves so much of what the queue takes; -1: it is short
 
 
 class Fault(NamedTuple):
@@ -39,6 +43,8 @@ class Schedule:
     batch: int
     sends: tuple[Send, ...]
     faults: tuple[Fault, ...]
+    attempts: int = 8  # failures of the model before a message is a dead letter
+    retention_s: float = 1_123_200.0
 
 
 _SPREAD_S: Final = 240.0
@@ -79,8 +85,8 @@ def _at(random: Random) -> float:
     return round(random.uniform(0, _SPREAD_S), 1)
 
 
-def drawn(seed: int) -> Schedule:
-    """The schedule of a seed."""
+def composed(seed: int) -> Schedule:
+    """Faults that meet by chance. `sim_themes.drawn` adds to it, and never changes what a seed means here."""
     random = Random(seed)
     consumers = random.choice((1, 2, 2, 3))
     batch = random.choice((1, 2, 4))
@@ -137,6 +143,10 @@ def _smaller(schedule: Schedule) -> Iterator[Schedule]:
             send._replace(callback=False),
             send._replace(at_s=0.0),
             send._replace(takes_s=5.0),
+            send._replace(attributes=0),
+            send._replace(tenant=""),
+            send._replace(by_bucket=False),
+            send._replace(spare_bytes=-1),
         ):
             if plain != send:
                 yield replace(schedule, sends=(*schedule.sends[:at], plain, *schedule.sends[at + 1 :]))

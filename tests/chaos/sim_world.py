@@ -11,20 +11,21 @@ from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, Final
 
+import sim_judges
 from sim_cloud import Table, clients
 from sim_kernel import BEGIN_S, RUNNING, Host, Kernel, Killed
-from sim_package import Changes, Package
+from sim_package import Changes, Package, blamed
 from sim_schedule import Fault, Schedule, Send
 
-LEASE_S, FUNCTION_S, RECEIVES, MAX_ATTEMPTS = 60.0, 260.0, 5, 8
-_HORIZON_S: Final = 8 * 3600.0
+LEASE_S, FUNCTION_S, RECEIVES = 60.0, 260.0, 5
+MOST_BYTES: Final = 4096  # of a message with its attributes: SQS's own bound in small
 _ARN: Final = "arn:aws:sqs:us-east-1:123456789012:"
 _TOPIC: Final = "arn:aws:sns:us-east-1:123456789012:done"
 _VARIABLES: Final = {
     "ENDPOINT_NAME": "chat", "PROTOCOL": "tgi", "MODEL_REVISION": "r1", "QUEUE_URL": "requests",
     "DEAD_LETTER_URL": "dead-letters", "CLAIMS_TABLE": "claims", "RESULTS_BUCKET": "bucket",
     "RESULTS_PREFIX": "results/", "INVOCATION_TIMEOUT_S": "120", "IDLE_TIMEOUT_S": "30", "LEASE_S": str(LEASE_S),
-    "MAX_ATTEMPTS": str(MAX_ATTEMPTS), "RETENTION_S": "1123200", "CALLBACKS": _TOPIC,
+    "MAX_MESSAGE_BYTES": str(MOST_BYTES), "CALLBACKS": _TOPIC,
 }  # fmt: skip
 
 
@@ -37,6 +38,7 @@ class Version:
         self.engine, self.message = queue.module("engine"), queue.module("message")
         consumer = Package("consumer", {name: one for name, one in changes.items() if name.startswith("consumer/")})
         self.handler: ModuleType = consumer.module("handler")
+        consumer.module("deliveries").MOST_BYTES = MOST_BYTES  # type: ignore[attr-defined]
 
 
 @dataclass(eq=False, slots=True)
@@ -50,6 +52,8 @@ class Ask:
     complete: bool = False  # its answer was sent to the end
     refused: bool = False
     failed: bool = False  # neither answered nor refused
+    timed_out: bool = False  # in that way
+    in_time: bool = False  # complete, and the consumer had the time to take it
     excused: bool = False  # its process was killed or frozen before the answer was stored
 
 
@@ -62,10 +66,19 @@ class Process(Host):
         self.stopped = False
         self.futures: list[Any] = []
         self.hurt = False  # in this batch
+        self.received: list[tuple[Any, str]] = []  # messages and handles of this batch
+        self.batch_s = 0.0  # when it began
+        self.lost: dict[str, float] = {}  # when it was told that a claim of this key is somebody else's
+        self.sent_on: set[str] = set()  # ids of messages of this batch
         self.answer: Any = None
         module = version.handler
         module.os = SimpleNamespace(  # type: ignore[attr-defined]
-            environ=_VARIABLES | {"MAX_IN_FLIGHT": str(world.schedule.consumers * world.schedule.batch)}
+            environ=_VARIABLES
+            | {
+                "MAX_IN_FLIGHT": str(world.schedule.consumers * world.schedule.batch),
+                "MAX_ATTEMPTS": str(world.schedule.attempts),
+                "RETENTION_S": str(world.schedule.retention_s),
+            }
         )
         module.boto3 = clients(world, self)  # type: ignore[attr-defined]
         module.logger = SimpleNamespace(  # type: ignore[attr-defined]
@@ -86,6 +99,7 @@ class World:
     """Everything that outlives a process, and the truth about what happened."""
 
     IDLE_S: ClassVar[float] = 30.0
+    ANSWER_S: ClassVar[float] = 120.0
 
     def __init__(self, schedule: Schedule, versions: tuple[Version, Version]) -> None:
         self.schedule = schedule
@@ -95,6 +109,8 @@ class World:
         self.wrong: list[str] = []
         self.sends = {send.key: send for send in reversed(schedule.sends)}
         self.sent_s: dict[str, float] = {}
+        self.requests: dict[str, Any] = {}  # as sent, by key
+        self.last_ask: tuple[float, str] = (0.0, "")  # and the gate then
         self._faults: dict[str, list[Fault]] = {}
         for fault in schedule.faults:
             self._faults.setdefault(fault.kind, []).append(fault)
@@ -110,25 +126,32 @@ class World:
         self.table = Table(self._record_changed)
         self.objects: dict[str, bytes] = {}
         self.removed: dict[str, float] = {}  # when a result was taken away
+        self.missed: dict[str, float] = {}  # when S3 last said of a result that it is not there
         self.told: list[str] = []
         self.asks: dict[str, list[Ask]] = {}
         self.in_flight = 0
         ids = iter(range(1, 1 << 40))
         version = versions[1]
         self.engine = version.engine.Engine(lambda: self.kernel.now_s, new_id=lambda: str(uuid.UUID(int=next(ids))))
-        self.dead = self.engine.create_queue(f"{_ARN}dead-letters", {"MessageRetentionPeriod": "1209600"}, {})
+        self.dead = self.engine.create_queue(
+            f"{_ARN}dead-letters", {"MessageRetentionPeriod": "1209600", "MaximumMessageSize": str(MOST_BYTES)}, {}
+        )
         policy = json.dumps({"deadLetterTargetArn": self.dead.arn, "maxReceiveCount": RECEIVES})
         more = {"VisibilityTimeout": "1560", "RedrivePolicy": policy, "MessageRetentionPeriod": "1209600"}
+        more["MaximumMessageSize"] = str(MOST_BYTES)
         self.queue = self.engine.create_queue(f"{_ARN}requests", more, {})
         self.unexcused: Counter[str] = Counter()  # receives by message id that ended without a delete, for no reason
         self.redriven = self.harmed = False
         self.hidden: set[str] = set()  # receipts that a consumer has hidden itself
+        self.given_back: set[str] = set()  # and those that it gave back
         self.lied_s = float("-inf")  # when the table last answered an error after it did what was asked
         self.busy = 0
         self.changed = versions[1].handler.threading.Event()
 
     def fault_of_ours(self, *_: object, **__: object) -> None:
-        self.violated(f"an exception in the consumer: {sys.exc_info()[1]!r}")
+        error = sys.exc_info()[1]
+        assert error is not None
+        self.violated(blamed(error))
 
     def violated(self, words: str) -> None:
         self.wrong.append(words)
@@ -200,6 +223,8 @@ class World:
                     self.engine.queue(self.queue.arn), entry["ReceiptHandle"], entry["VisibilityTimeout"]
                 )
                 self.hidden.add(entry["ReceiptHandle"])
+                if entry["VisibilityTimeout"] < LEASE_S:
+                    self.given_back.add(entry["ReceiptHandle"])
             except self.versions[1].engine.AwsError:
                 continue  # a failed entry of the batch
         self.changed_now()
@@ -208,11 +233,14 @@ class World:
         self.engine.delete(self.engine.queue(self.queue.arn), receipt)
         self.changed_now()
 
-    def send(self, url: str, body: str, attributes: Any = None, *, delay_s: int | None = None) -> None:
+    def send(
+        self, url: str, body: str, attributes: Any = None, *, delay_s: int | None = None, group: str | None = None
+    ) -> Any:
         queue = self.engine.queue(f"{_ARN}{url}")
         checked = self.versions[1].message.checked_attributes(attributes)
-        self.engine.send(queue, body, checked, sender="test", delay_s=delay_s)
+        sent = self.engine.send(queue, body, checked, sender="test", delay_s=delay_s, group=group)
         self.changed_now()
+        return sent
 
     def changed_now(self) -> None:
         self.changed._waiters.wake()
@@ -222,8 +250,6 @@ class World:
         for earlier in self.asks.get(key, ()):
             if not process.hurt:  # one that froze over its lease finds out only when it puts its answer
                 self._check_repeat(earlier)
-        if send.deadline_s and now_s > self.sent_s[key] + send.deadline_s + 16:
-            self.violated(f"{key} is asked for after its deadline")
         ask = Ask(process, send, now_s)
         self.asks.setdefault(key, []).append(ask)
         self.in_flight += 1
@@ -254,8 +280,9 @@ class World:
         if ask.ended_s is None:
             ask.ended_s = self.kernel.now_s
             self.in_flight -= 1
+            sim_judges.judge_ended(self, ask)
 
-    def _record_changed(self, key: str, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+    def _record_changed(self, key: str, before: dict[str, Any] | None, after: dict[str, Any], who: Any) -> None:
         """No claim that somebody holds is taken away, and nothing that is done is undone while its result is there."""
         if before is None or key == "#pace":
             return
@@ -264,5 +291,11 @@ class World:
             left_s = int(before["lease_ms"]["N"]) / 1000 - self.kernel.now_s
             if left_s > 31:  # clocks are at most 30 s apart
                 self.violated(f"the claim of {key} is taken {left_s:.0f} s before its lease ends")
-        if phase == "done" and now_phase != "done" and self.stored(key) and not self.during("stale listing", 10):
+        if phase == "claimed" and now_phase == "released" and who != before["holder"]:
+            self.violated(f"the claim of {key} is let go by another")
+        if phase == "done" and now_phase != "done" and self.stored(key) and not self._thought_gone(key):
             self.violated(f"{key} is done and begun again")
+
+    def _thought_gone(self, key: str) -> bool:
+        """Whoever was told that a result is gone, and says so while another stores it, looks again before it asks."""
+        return bool(self.during("stale listing", 10)) or self.missed.get(key, 0.0) > self.kernel.now_s - 10

@@ -271,6 +271,27 @@ def test_time_outs_that_strike_many_at_once_bury_nobody(world: World) -> None:
     assert not world.queued(world.dead_letters)
 
 
+def test_time_outs_of_the_same_moment_count_whoever_is_first(world: World) -> None:
+    """Three others time out while this one waits to be judged: no attempt is spent, not even the only one."""
+    left = [Kind.TIMED_OUT] * 3
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if left:
+            world.clock.during.append(others)
+            raise ModelFailure(left.pop(), "test says so")
+        return answered(request)
+
+    def others() -> None:
+        world.clock.during.remove(others)
+        for _ in range(3):
+            process.pace.refused(Kind.TIMED_OUT, world.clock.now_s())
+
+    process = Process(world, answer, max_attempts=1)
+    world.send(body_of("a"))
+    assert process.serve_one() is Ending.STORED
+    assert world.generations["a"] == 4
+
+
 def test_suspicion_outlives_postponing(world: World) -> None:
     """It goes with the key's record from consumer to consumer."""
 

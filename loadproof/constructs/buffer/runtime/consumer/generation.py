@@ -19,6 +19,8 @@ from .suspicion import MANY, MOST, Met, suspicion
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 20.0
 _REFUSED_PAUSE_S: Final = 2.0
+# What times out at the same moment has been told by then, by whatever process (a view of the pace is a second old).
+_TOGETHER_S: Final = 2.0
 _ASK_AGAIN_S: Final = 1.0  # a wait for the pace is looked at again after this long
 
 
@@ -114,12 +116,19 @@ class Generation:
                     failure = ModelFailure(Kind.TRY_AGAIN, f"{failure.reason} while others are served", sent=False)
             else:  # this one was served, too: what is refused from now on is refused anew
                 no_right_s = 0.0
-            others = self._pace.met().since(before)
             if failure.sent:
                 self._pace.refused(failure.kind, started_s)
-            _count(claim, failure, others, self._max_attempts)
+            _count(claim, failure, self._others(failure, before), self._max_attempts)
             failures, reason = failures + 1, failure.reason
             self._pause(limits, failures, failure)
+
+    def _others(self, failure: ModelFailure, before: Met) -> Met:
+        """What others met since `before`, once a failure of this one is told; of many at once, all are looked at."""
+        if failure.kind is not Kind.TIMED_OUT:
+            return Met()
+        self._clock.sleep(_TOGETHER_S)
+        met = self._pace.met().since(before)
+        return Met(met.answered, max(0, met.timed_out - 1))
 
     def _once(self, request: Document, deadline_s: float) -> Document:
         stream = self._pace.begin()

@@ -33,6 +33,7 @@ from .stores import StoreDownError
 STORE_MARGIN_S: Final = 10.0  # kept back from the function's time, for what follows the last answer
 _KEPT_CLAIM_S: Final = 900.0  # how long an answer that could not be stored keeps others from generating it again
 _HELD_PATIENCE_S: Final = 3.0
+_NO_ROOM_S: Final = 900.0  # what can only be given back spends a receive each time, and these are for crashes
 _LONGEST_WAIT_S: Final = 60.0
 
 
@@ -44,6 +45,10 @@ class Ending(StrEnum):
     POSTPONED = "postponed"  # sent anew
     DEAD_LETTERED = "dead-lettered"
     RELEASED = "released"  # not deleted: it comes back
+
+
+class _NoRoomError(StoreDownError):
+    """Too long to be sent on as it is, and the bucket does not take its request."""
 
 
 class Stores(Protocol):
@@ -263,7 +268,7 @@ class Worker:
         try:
             self._send_off(turn, lambda body: self._ports.queue.dead_letter(turn.delivery, body, reason, attempts))
         except (StoreDownError, ClientError) as down:
-            return self._release(turn, _words_of(down), seconds=self._settings.lease_s)
+            return self._release(turn, _words_of(down), seconds=_patience_s(down, self._settings.lease_s))
         except TooLargeError:
             return self._release(turn, reason)  # not to be shortened: SQS moves it after its receives, without a reason
         if turn.claim is not None:
@@ -281,7 +286,7 @@ class Worker:
         try:
             self._send_off(turn, lambda body: self._ports.queue.postpone(turn.delivery, body, delay_s))
         except (StoreDownError, ClientError, TooLargeError) as error:
-            return self._release(turn, _words_of(error), seconds=delay_s)
+            return self._release(turn, _words_of(error), seconds=_patience_s(error, delay_s))
         self._ports.metrics.add("Postponed")
         self._ports.note("postponed", turn.delivery, reason=reason, delay_s=round(delay_s, 1))
         return Ending.POSTPONED
@@ -301,7 +306,10 @@ class Worker:
 
     def _shortened(self, body: str, request: Document, key: str) -> str:
         place = f"{REQUESTS_PREFIX}{key_of(request, self._settings.revision)}"
-        self._ports.results.leave_request(place, request)
+        try:
+            self._ports.results.leave_request(place, request)
+        except StoreDownError as down:
+            raise _NoRoomError(str(down)) from None
         content = json.loads(body)
         del content["request"]
         return json.dumps(content | {"request_s3": place} | ({"key": key} if key else {}))
@@ -325,6 +333,11 @@ class Worker:
 
     def _age_s(self, turn: _Turn) -> float:
         return max(0.0, self._ports.clock.now_s() - turn.delivery.first_sent_ms / 1000)
+
+
+def _patience_s(error: Exception, seconds: float) -> float:
+    """How long a message that could not be sent on stays hidden."""
+    return max(seconds, _NO_ROOM_S) if isinstance(error, _NoRoomError) else seconds
 
 
 def _words_of(error: Exception) -> str:
