@@ -96,7 +96,7 @@ def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
         ("LP364", "buffer", {"enabled": True, "max_message_bytes": 1536}, {"enabled": True, "max_message_bytes": 1535}),
         ("LP364", "buffer", {"enabled": True, "max_attempts": 25}, {"enabled": True, "max_attempts": 26}),
         ("LP348", "buffer", {"enabled": True, "max_concurrency": 40}, {"enabled": True, "max_concurrency": 41}),
-        ("LP343", "workload__think_time_s", 3600, 3601),
+        ("LP343", "workload__think_time_s", 1800, 1801),
         ("LP248", "workload__think_time_stddev_s", 100, 101),
     ],
 )
@@ -143,7 +143,7 @@ def test_turns_and_prefixes_beside_a_trace(tmp_path: Path, name: str, value: int
 
 
 @pytest.mark.parametrize(
-    ("name", "well", "nonsense"), [("scale_in_cooldown_s", 14_400, 14_401), ("scale_out_cooldown_s", 3_600, 3_601)]
+    ("name", "well", "nonsense"), [("scale_in_cooldown_s", 14_400, 14_401), ("scale_out_cooldown_s", 1_800, 1_801)]
 )
 def test_cooldowns_of_hours(tmp_path: Path, name: str, well: int, nonsense: int) -> None:
     policy = {"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}
@@ -462,8 +462,8 @@ def test_an_alarm_that_comes_hours_late(
         (0, set()),
         (9, {"LP349"}),
         (10, set()),
-        (3600, set()),
-        (3601, {"LP349"}),
+        (1800, set()),
+        (1801, {"LP349"}),
         (86_400, {"LP349"}),
         (86_401, {"LP343"}),
     ],

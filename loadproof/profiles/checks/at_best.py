@@ -12,10 +12,9 @@ from loadproof.profiles.checks.facts import (
     architecture_of,
     known_instances,
     kv_cache,
-    least_step_ms,
+    least_answer_s,
     mean_tokens,
     memory_share,
-    speculates,
     weight_bytes,
 )
 from loadproof.profiles.checks.nonsense import MOST_LEVEL_S
@@ -137,16 +136,6 @@ def _longest(profile: Profile) -> tuple[float, float, float]:
     return prompt, answer, shortest if profile.workload.answer_length == "asked" else 1.0
 
 
-def least_answer_s(profile: Profile, main: Placed | None) -> float | None:
-    """Seconds of a whole answer of mean length where each token reads the weights once; None where nobody can tell."""
-    workload = profile.workload
-    asked = workload.answer_length == "asked" and not workload.classes and not workload.steps
-    if main is None or not asked or workload.dataset is not None or speculates(main):
-        return None
-    steps_ms = least_step_ms(main)
-    return min(steps_ms) * mean_tokens(workload.output_tokens) / 1000 if steps_ms else None
-
-
 @rule(
     "LP385",
     "Benchmark that takes days",
@@ -169,7 +158,7 @@ def takes_days(subject: Subject) -> Iterator[Found]:
     if profile.backend == "bedrock" and not timed and sum(requests) * mean > MANY_TOKENS:
         found = f"{sum(requests):,} requests have {sum(requests) * mean:,.3g} tokens, each of them billed"
         yield Found(place, found, "send hundreds of requests")
-    answer_s = least_answer_s(profile, subject.components[0] if subject.components else None)
+    answer_s = least_answer_s(subject.main)
     seconds = len(levels) * (benchmark.duration_s or 0)
     if not timed and answer_s is not None:
         seconds = sum(count * answer_s / level for count, level in zip(requests, levels, strict=True))

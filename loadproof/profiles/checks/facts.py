@@ -70,6 +70,16 @@ def speculates(placed: Placed) -> bool:
     return container.family == "custom" or getattr(container, "speculative", None) is not None
 
 
+def least_answer_s(placed: Placed | None) -> float | None:
+    """Seconds of an answer of mean length where each token reads the weights once; None where nobody can tell."""
+    if placed is None or placed.profile.endpoint is None or speculates(placed):
+        return None
+    workload, steps_ms = placed.profile.workload, least_step_ms(placed)
+    if workload.answer_length != "asked" or workload.classes or workload.steps or workload.dataset is not None:
+        return None
+    return min(steps_ms) * mean_tokens(workload.output_tokens) / 1000 if steps_ms else None
+
+
 def kv_cache(placed: Placed, shape: Architecture, accelerators: int) -> KvCache:
     """The cache of one sequence: values of one byte in fp8, else as the model computes."""
     container = placed.component.container

@@ -8,6 +8,7 @@ from typing import Final
 
 from loadproof.profiles.checks.facts import mean_tokens
 from loadproof.profiles.checks.objectives import MOST_REQUESTS_PER_S
+from loadproof.profiles.checks.proving import answer_time_s
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Component, Endpoint, SimpleScaling, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
@@ -21,11 +22,14 @@ MOST_LEVEL_S: Final = (
     777_600  # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingStoppingCondition.html
 )
 MOST_WAIT_S: Final = 86_400
-LONG_THINKING_S: Final = 3_600
+LONG_THINKING_S: Final = 1_800  # a pause after which visits to a page are counted as another one
 MOST_WARMUP: Final = 10_000
+MANY_WARMUP, MANY_BATCHES = 100, 10  # requests, and for each in flight: batches, of which some warm a server
 SPARE: Final = 2  # instances for a copy, while an update brings its successor
 LEAST_TOKEN_BYTES: Final = 3
 MOST_ATTEMPTS: Final = 25
+LEAST_SILENCE_S: Final = 5
+LEASE_S: Final = 60  # the default
 FAR_TOO_MANY: Final = 10  # times what there can be use for
 MOST_COPIES: Final = 10_000  # more accelerators than any one account is given
 OVERFED: Final = 4  # requests for each that servers admit
@@ -37,6 +41,9 @@ TEXT_ONLY: Final = re.compile(
     re.IGNORECASE,
 )
 DATASETS: Final = (".jsonl", ".json")
+
+
+_WHOLE: Final = ("concurrent_requests_per_copy", "backlog_per_copy")  # one is worked on by one copy
 
 
 @component_rule(
@@ -56,7 +63,7 @@ def target_near_zero(placed: Placed) -> Iterator[Found]:
             yield Found(placed.at("scaling", "policies", at, "threshold"), found, mend, "warning")
         if not isinstance(policy, TargetTracking) or policy.target == "auto":
             continue
-        if policy.target < (1 if policy.metric == "concurrent_requests_per_copy" else LEAST_TARGET):
+        if policy.target < (1 if policy.metric in _WHOLE else LEAST_TARGET):
             found = f"{policy.target:g} {policy.metric} would bring every copy for one request"
             yield Found(placed.at("scaling", "policies", at, "target"), found, "write what a copy is to carry, or auto")
 
@@ -103,9 +110,10 @@ def too_short(subject: Subject) -> Iterator[Found]:
             yield Found(place, f"{seconds:g} s is too short for a measurement", "write seconds, at least 1")
     bounds_ms = subject.profile.objectives.bounds.items()
     answer_s = max((bound_ms for name, bound_ms in bounds_ms if name.startswith("e2e_")), default=0.0) / 1000
+    answer_s = answer_s or answer_time_s(subject) or 0.0
     for place, seconds in levels:
         if seconds is not None and LEAST_LEVEL_S <= seconds < max(SHORT_LEVEL_S, answer_s):
-            late = f"before an answer that is within its bound of {answer_s:g} s"
+            late = f"before an answer of {answer_s:.3g} s, which is within its bounds"
             found = f"{seconds:g} s end {late if seconds < answer_s else 'where a level has hardly begun'}"
             yield Found(place, found, "write the time of many answers", "warning")
 
@@ -198,27 +206,39 @@ def too_long(subject: Subject) -> Iterator[Found]:
             f"{think_time_s / 3600:,.1f} hours between two turns: a benchmark waits them, and no cache outlasts them"
         )
         yield Found(("workload", "think_time_s"), found, "write seconds: some tens", "warning")
+    drain_s, timeout_s = benchmark.drain_s, benchmark.request_timeout_s
+    if drain_s is not None and FAR_TOO_MANY * timeout_s < drain_s <= MOST_WAIT_S:
+        found = f"{drain_s:,.6g} s for requests that are given up after {timeout_s:g} s each"
+        yield Found(("benchmark", "drain_s"), found, "write at most request_timeout_s, or leave it out", "warning")
 
 
 @rule(
     "LP344",
     "More warm-up than measurement",
     reason="What warms up is sent, paid for and thrown away; a server is warm after some batches.",
-    mend="Write some tens of requests, at most 10,000.",
+    mend="Write a few for each request in flight: more than a hundred, and than ten for each, warm nothing more.",
 )
 def too_much_warm_up(subject: Subject) -> Iterator[Found]:
     requests = subject.profile.benchmark.warmup_requests
     if requests > MOST_WARMUP:
         found = f"{requests:,} requests would be sent and thrown away"
         yield Found(("benchmark", "warmup_requests"), found, "write some tens of requests")
+    benchmark = subject.profile.benchmark
+    widest = max((one.concurrency or 1 for one in benchmark.phases), default=max(benchmark.concurrency))
+    if max(MANY_WARMUP, MANY_BATCHES * widest) < requests <= MOST_WARMUP:
+        found = f"{requests:,} requests are sent and thrown away, with at most {widest:,} in flight"
+        yield Found(("benchmark", "warmup_requests"), found, f"write about {4 * widest:,}", "warning")
 
 
 @rule(
     "LP364",
     "Buffer that does not go with its messages",
     reason="A token of text is three to four bytes, in whatever language; a message that fails each time is "
-    "paid for by every attempt before it is put aside.",
-    mend="Let a message hold the longest prompt several times over, and try a handful of times.",
+    "paid for by every attempt before it is put aside, and with one attempt a single broken stream or 5xx buries it. "
+    "Longer prompts beside it silence a stream for seconds, and what is cut is generated and paid for again. After a "
+    "crash a message waits for its lease: one above an answer's longest time is a wait for nobody.",
+    mend="Let a message hold the longest prompt several times over, try a handful of times, keep idle_timeout_s at 5 "
+    "or more and lease_s at a minute.",
     severity="warning",
 )
 def buffer_beside_messages(subject: Subject) -> Iterator[Found]:
@@ -229,6 +249,15 @@ def buffer_beside_messages(subject: Subject) -> Iterator[Found]:
     if subject.buffer.max_attempts > MOST_ATTEMPTS:
         found = f"{subject.buffer.max_attempts} attempts at a message that fails each time"
         yield Found(("buffer", "max_attempts"), found, "write some: 3 to 10")
+    elif subject.buffer.max_attempts == 1:
+        yield Found(("buffer", "max_attempts"), "one failure of the model buries a message", "write some: 3 to 10")
+    if subject.buffer.idle_timeout_s < LEAST_SILENCE_S:
+        found = f"a silence of {subject.buffer.idle_timeout_s} s, which a prompt beside it makes, ends an answer"
+        yield Found(("buffer", "idle_timeout_s"), found, f"write at least {LEAST_SILENCE_S}, or leave it out")
+    lease_s, longest_s = subject.buffer.lease_s, subject.buffer.invocation_timeout_s
+    if lease_s > max(longest_s, LEASE_S):
+        found = f"a killed consumer's messages wait {lease_s} s, and no answer takes more than {longest_s}"
+        yield Found(("buffer", "lease_s"), found, f"write at most {max(longest_s, LEASE_S)}, or leave it out")
 
 
 @rule(

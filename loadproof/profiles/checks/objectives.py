@@ -7,6 +7,7 @@ from typing import Final
 
 from loadproof.errors import Severity
 from loadproof.profiles.checks.facts import mean_tokens, most_tokens
+from loadproof.profiles.checks.proving import answer_time_s
 from loadproof.profiles.checks.rule import Found, Subject, rule
 from loadproof.profiles.schema import Profile
 
@@ -125,7 +126,8 @@ def _rates_of_nothing(profile: Profile) -> Iterator[Found]:
     "Messages are given up before the objective",
     reason="The consumer gives an answer up while it is still within its bound, or before its first token, whose "
     "waiting is a silence like any other: slow answers are asked for again and again, each time paid for, and end in "
-    "the dead-letter queue.",
+    "the dead-letter queue. So it does before whole answers, by bounds on their tokens or by the weights that each "
+    "token reads.",
     mend="Raise buffer.invocation_timeout_s, or buffer.idle_timeout_s, above the bound.",
 )
 def given_up_before_objective(subject: Subject) -> Iterator[Found]:
@@ -137,6 +139,10 @@ def given_up_before_objective(subject: Subject) -> Iterator[Found]:
         elif name.startswith("ttft_") and bound_ms >= buffer.idle_timeout_s * 1000:
             found = f"a silence of {buffer.idle_timeout_s} s ends before {name}, {bound_ms:g} ms"
             late.setdefault("idle_timeout_s", found)
+    needed_s = answer_time_s(subject)
+    if not late and needed_s is not None and buffer.invocation_timeout_s < needed_s:
+        found = f"{buffer.invocation_timeout_s} s end before an answer, which takes {needed_s:.3g} s"
+        yield Found(("buffer", "invocation_timeout_s"), found, "write minutes, or leave it out", "warning")
     for field, found in late.items():
         severity: Severity = "warning" if field == "idle_timeout_s" else "error"
         yield Found(("buffer", field), found, "raise it above the bound", severity)

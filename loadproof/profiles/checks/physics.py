@@ -22,6 +22,7 @@ from loadproof.profiles.schema import Profile, TokenDistribution
 
 MOST_COUNT: Final = 2**31 - 1
 MOST_REQUESTS: Final = 1_000_000  # of a level: three hours at a hundred a second
+MANY_REQUESTS: Final = 100_000
 MOST_SPREAD: Final = 5.0  # a standard deviation, of the mean: beyond, nearly every draw is cut to min or max
 MOST_NGRAM_TOKENS: Final = 64  # no prompt repeats more by chance, and servers look for three to ten
 CLEARLY: Final = 2.0  # times the bound on the whole: less may differ by the lengths of answers
@@ -189,6 +190,9 @@ def number_nobody_means(subject: Subject) -> Iterator[Found]:
         if count is not None and count > MOST_REQUESTS:
             found = f"{count:,} requests at one level"
             yield Found(("benchmark", name), found, f"write at most {MOST_REQUESTS:,}")
+        elif count is not None and count > MANY_REQUESTS and name != "warmup_requests":
+            found = f"{count:,} requests at one level, of which thousands settle any percentile"
+            yield Found(("benchmark", name), found, f"write thousands, at most {MANY_REQUESTS:,}", "warning")
     for name in ("input_tokens", "output_tokens"):
         tokens = getattr(workload, name)
         mean, spread = getattr(tokens, "mean", None), getattr(tokens, "stddev", None)
