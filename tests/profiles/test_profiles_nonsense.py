@@ -119,9 +119,9 @@ def test_a_copy_that_comes_and_goes(tmp_path: Path, least: int, removed_at: floa
 
 @pytest.mark.parametrize(("target", "told"), [(120_000_000, False), (120_000_001, True)])
 def test_more_a_minute_than_a_copy_answers(tmp_path: Path, target: int, told: bool) -> None:
-    """2,000 at once, a thousand times a second each."""
+    """2,000 at once, a thousand times a second each, where nobody knows how long answers are."""
     policy = {"type": "target_tracking", "metric": "invocations_per_copy", "target": target}
-    copies = {"copies": {"min": 1, "max": 2}, "endpoint__max_instances": 2}
+    copies = {"copies": {"min": 1, "max": 2}, "endpoint__max_instances": 2, "workload__answer_length": "at_most"}
     assert ("LP342" in codes(tmp_path, **copies, scaling={"policies": [policy]})) is told
 
 
@@ -290,8 +290,11 @@ def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
         "copies": {"min": 1, "max": 1000},
         "scaling": {"policies": [{"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}]},
     }
-    assert "LP357" not in codes(tmp_path, **many, endpoint__max_instances=200)
-    assert "LP357" in codes(tmp_path, **many, endpoint__max_instances=400)
+    some = {**many, "copies": {"min": 10, "max": 1000}, "endpoint__min_instances": 10}
+    assert "LP357" not in codes(tmp_path, **some, endpoint__max_instances=200)
+    assert "LP357" in codes(tmp_path, **some, endpoint__max_instances=400)
+    assert "LP357" not in codes(tmp_path, **many, endpoint__max_instances=49)  # a fiftyfold of one is 50
+    assert "LP357" in codes(tmp_path, **many, endpoint__max_instances=100)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.profiles.checks.facts import mean_tokens
+from loadproof.profiles.checks.facts import least_answer_s, mean_tokens
 from loadproof.profiles.checks.objectives import MOST_REQUESTS_PER_S
-from loadproof.profiles.checks.proving import answer_time_s
+from loadproof.profiles.checks.proving import answer_time_s, slowest_answer_s
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Component, Endpoint, SimpleScaling, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
 
 LEAST_TARGET: Final = 0.1
+ONE_AT_ONCE, FEW_AT_ONCE = 2, 4  # requests of a copy
 LEAST_MEMORY_MIB: Final = 1024
 LEAST_CPUS: Final = 1
 LEAST_LEVEL_S, SHORT_LEVEL_S = 1.0, 5.0
@@ -25,6 +26,7 @@ MOST_WAIT_S: Final = 86_400
 LONG_THINKING_S: Final = 1_800  # a pause after which visits to a page are counted as another one
 MOST_WARMUP: Final = 10_000
 MANY_WARMUP, MANY_BATCHES = 100, 10  # requests, and for each in flight: batches, of which some warm a server
+SLACK: Final = 4  # times the copies: an update takes twice, and nobody counts further
 SPARE: Final = 2  # instances for a copy, while an update brings its successor
 LEAST_TOKEN_BYTES: Final = 3
 MOST_ATTEMPTS: Final = 25
@@ -50,7 +52,9 @@ _WHOLE: Final = ("concurrent_requests_per_copy", "backlog_per_copy")  # one is w
     "LP285",
     "Target that adds copies for nothing",
     reason="Target tracking adds copies until the metric is at its target, and a step policy as long as its alarm is "
-    "above the threshold: near zero, one request brings the most copies there may be.",
+    "above the threshold: near zero, one request brings the most copies there may be. A server answers a batch in "
+    "hardly more time than one request, since a step reads its weights once: a copy for each request, or for a tenth "
+    "of what one copy is proven to carry, is paid for and idle.",
     mend="Write what one copy is to carry, or auto.",
 )
 def target_near_zero(placed: Placed) -> Iterator[Found]:
@@ -63,9 +67,31 @@ def target_near_zero(placed: Placed) -> Iterator[Found]:
             yield Found(placed.at("scaling", "policies", at, "threshold"), found, mend, "warning")
         if not isinstance(policy, TargetTracking) or policy.target == "auto":
             continue
+        place, mend = placed.at("scaling", "policies", at, "target"), "write what a copy is to carry, or auto"
         if policy.target < (1 if policy.metric in _WHOLE else LEAST_TARGET):
             found = f"{policy.target:g} {policy.metric} would bring every copy for one request"
-            yield Found(placed.at("scaling", "policies", at, "target"), found, "write what a copy is to carry, or auto")
+            yield Found(place, found, mend)
+        elif placed.is_main and policy.target < _fewest(placed, policy.metric):
+            found = f"{policy.target:g} {policy.metric}, where one copy is proven to carry {_proven(placed):g} at once"
+            yield Found(place, found, mend, "warning")
+
+
+def _proven(placed: Placed) -> float:
+    """Requests in flight on one copy at which the objectives must hold."""
+    endpoint, copies = placed.endpoint, placed.component.copies
+    least = endpoint.min_instances if endpoint.hosting == "plain_variant" else copies.min
+    return placed.profile.objectives.at_concurrency / max(1, least)
+
+
+def _fewest(placed: Placed, metric: str) -> float:
+    """Below this a target leaves nearly all of a copy idle: one request of four or more; a tenth of the answers a
+    minute that a copy makes within its bounds."""
+    if metric == "concurrent_requests_per_copy":
+        return ONE_AT_ONCE if _proven(placed) >= FEW_AT_ONCE else 0.0
+    slowest_s = slowest_answer_s(placed.profile)
+    if not metric.startswith("invocations_per_") or not slowest_s:
+        return 0.0
+    return _proven(placed) / slowest_s * 60 / FAR_TOO_MANY
 
 
 @component_rule(
@@ -138,14 +164,15 @@ def no_such_kind_of_file(subject: Subject) -> Iterator[Found]:
     "LP342",
     "Target that adds no copy",
     reason="Servers refuse what is above their admission limit, so a copy never carries that many requests, nor "
-    "answers more of them a minute than so many of a millisecond each: the metric stays below its target, and no copy "
+    "answers more of them a minute than so many of a millisecond each, or of the time in which their tokens read "
+    "the weights: the metric stays below its target, and no copy "
     "comes however long the queue is.",
     mend="Write what one copy is to carry, or auto.",
 )
 def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     scaling, component = placed.component.scaling, placed.component
-    admitted = _admitted(component)
-    most = min(MOST_TARGET, admitted or MOST_TARGET)
+    most = min(MOST_TARGET, _admitted(component) or MOST_TARGET)
+    each_s = least_answer_s(placed) if placed.is_main else None
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
         name = "target" if isinstance(policy, TargetTracking) else "threshold"
         wanted, metric = getattr(policy, name, None), str(getattr(policy, "metric", ""))
@@ -157,6 +184,10 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
         elif metric.startswith("invocations_per_") and wanted > most * MOST_REQUESTS_PER_S * 60:
             found = f"{wanted:,.6g} {metric} a minute are more than {most:,} at once can be given"
             yield Found(placed.at("scaling", "policies", at, name), found, "write what a copy is to carry, or auto")
+        elif metric.startswith("invocations_per_") and each_s and wanted > most / each_s * 60:
+            found = f"{wanted:,.6g} {metric} a minute: {most:,} at once, {each_s:.3g} s each, make less"
+            place = placed.at("scaling", "policies", at, name)
+            yield Found(place, found, "write what a copy is to carry, or auto", "warning")
 
 
 @rule(
@@ -313,7 +344,7 @@ def too_many(subject: Subject) -> Iterator[Found]:
 
 
 def _instances_beyond(endpoint: Endpoint, copies: int) -> Iterator[Found]:
-    if endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances):
+    if endpoint.max_instances > SLACK * max(copies, endpoint.min_instances):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
     if endpoint.min_instances > SPARE * copies:
