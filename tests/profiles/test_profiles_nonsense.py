@@ -516,7 +516,7 @@ def test_short_prompts_fit_a_short_step(tmp_path: Path) -> None:
         },
         {"endpoint": {"instance_pools": pools("ml.g6e.2xlarge", "ml.g6e.12xlarge")}},  # the larger where none is left
         {"container__settings__max_num_batched_tokens": 256},  # short gaps between tokens
-        {"container__settings": {"enable_lora": True, "max_lora_rank": 512, "max_loras": 32, "max_model_len": 8192}},
+        {"container__settings": {"enable_lora": True, "max_lora_rank": 512, "max_loras": 8, "max_model_len": 8192}},
         {  # one request at a time: half busy is busy
             **SEVERAL,
             "container__settings__max_num_seqs": 2,

@@ -142,13 +142,20 @@ def doubled_weights(placed: Placed) -> Iterator[Found]:
 
 @component_rule(
     "LP361",
-    "Captures among the weights",
+    "Written among what is read",
     reason="SageMaker downloads everything below the model's prefix when a copy starts: requests and answers that are "
-    "kept there too, more each day, and whoever may read weights reads them.",
-    mend="Give captures a bucket or a prefix of their own.",
+    "kept there too, more each day, and whoever may read weights reads them. Where answers of an asynchronous "
+    "endpoint lie among its requests, whoever sends what arrives there sends them, too.",
+    mend="Give captures, and answers, a bucket or a prefix of their own.",
 )
 def captures_among_weights(placed: Placed) -> Iterator[Found]:
     source, capture = placed.component.model.source, placed.endpoint.data_capture
+    asynchronous = placed.endpoint.async_inference
+    if asynchronous is not None and placed.is_main and asynchronous.input_s3_uri is not None:
+        requests, answers = (f"{one.rstrip('/')}/" for one in (asynchronous.input_s3_uri, asynchronous.output_s3_uri))
+        if answers.startswith(requests):
+            found, place = f"it lies among the requests, {requests}", ("endpoint", "async_inference", "output_s3_uri")
+            yield Found(place, found, "name another prefix", "warning")
     if capture is None or isinstance(source, HubSource):
         return
     weights = str(getattr(source, "s3_uri", ""))
