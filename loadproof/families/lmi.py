@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
@@ -29,6 +30,8 @@ from loadproof.vocabulary import Fraction, PositiveInt, setting
 _QUEUE: Final = Admission("job_queue_size", default=1000, beside_batch=True)  # past it the answer is 503
 # DJL Serving's LmiConfigRecommender gives 256 sequences to an engine that is named, and 32 to what it finds itself.
 _NAMED_ENGINES: Final = ("vllm", "lmi-dist", "trtllm")
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_SCRIPT: Final = re.compile(r"(?!(.*/)?\.\./).+\.(py|zip|tar\.gz)")  # a file of the artifact, or of an address
 _DYNAMIC_SERVER: Final = "accelerate"  # dynamic batching runs Hugging Face Accelerate instead of an engine of its own
 
 
@@ -127,6 +130,12 @@ def _engine(container: LmiContainer) -> Iterator[Contradiction]:
         yield Contradiction(path, found, "write auto, or give container.image of a -tensorrtllm tag")
 
 
+def _entry_point(container: LmiContainer) -> Iterator[Contradiction]:
+    entry = container.settings.entrypoint
+    if entry is not None and not (_MODULE.fullmatch(entry) or _SCRIPT.fullmatch(entry)):
+        yield Contradiction(("settings", "entrypoint"), "no Python module and no .py file", "write such as model.py")
+
+
 def _speculative_contradictions(container: LmiContainer, wanted: vllm.VllmSpeculative) -> Iterator[Contradiction]:
     yield from vllm.speculative_contradictions(wanted)
     engine = container.settings.rolling_batch
@@ -218,6 +227,13 @@ FAMILY = ContainerFamily(
             reason="LMI 15 (0.33) removed lmi-dist; TensorRT-LLM lives in images of its own up to 0.33.",
             mend="Use auto or vllm, or give an image that has the engine.",
             check=_engine,
+        ),
+        Refusal(
+            code="LP391",
+            title="Entry point that is no Python",
+            reason="DJL Serving imports it: a module like djl_python.huggingface, or a .py file of the artifact.",
+            mend="Name the module or the file, without `..`.",
+            check=_entry_point,
         ),
     ),
     protocol="lmi",

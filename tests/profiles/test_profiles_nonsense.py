@@ -96,7 +96,7 @@ def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
         ("LP364", "buffer", {"enabled": True, "max_message_bytes": 1536}, {"enabled": True, "max_message_bytes": 1535}),
         ("LP364", "buffer", {"enabled": True, "max_attempts": 25}, {"enabled": True, "max_attempts": 26}),
         ("LP348", "buffer", {"enabled": True, "max_concurrency": 40}, {"enabled": True, "max_concurrency": 41}),
-        ("LP343", "workload__think_time_s", 3600, 3601),
+        ("LP343", "workload__think_time_s", 1800, 1801),
         ("LP248", "workload__think_time_stddev_s", 100, 101),
     ],
 )
@@ -119,9 +119,9 @@ def test_a_copy_that_comes_and_goes(tmp_path: Path, least: int, removed_at: floa
 
 @pytest.mark.parametrize(("target", "told"), [(120_000_000, False), (120_000_001, True)])
 def test_more_a_minute_than_a_copy_answers(tmp_path: Path, target: int, told: bool) -> None:
-    """2,000 at once, a thousand times a second each."""
+    """2,000 at once, a thousand times a second each, where nobody knows how long answers are."""
     policy = {"type": "target_tracking", "metric": "invocations_per_copy", "target": target}
-    copies = {"copies": {"min": 1, "max": 2}, "endpoint__max_instances": 2}
+    copies = {"copies": {"min": 1, "max": 2}, "endpoint__max_instances": 2, "workload__answer_length": "at_most"}
     assert ("LP342" in codes(tmp_path, **copies, scaling={"policies": [policy]})) is told
 
 
@@ -143,7 +143,7 @@ def test_turns_and_prefixes_beside_a_trace(tmp_path: Path, name: str, value: int
 
 
 @pytest.mark.parametrize(
-    ("name", "well", "nonsense"), [("scale_in_cooldown_s", 14_400, 14_401), ("scale_out_cooldown_s", 3_600, 3_601)]
+    ("name", "well", "nonsense"), [("scale_in_cooldown_s", 14_400, 14_401), ("scale_out_cooldown_s", 1_800, 1_801)]
 )
 def test_cooldowns_of_hours(tmp_path: Path, name: str, well: int, nonsense: int) -> None:
     policy = {"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}
@@ -290,8 +290,11 @@ def test_a_bill_that_nobody_expects(tmp_path: Path) -> None:
         "copies": {"min": 1, "max": 1000},
         "scaling": {"policies": [{"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}]},
     }
-    assert "LP357" not in codes(tmp_path, **many, endpoint__max_instances=200)
-    assert "LP357" in codes(tmp_path, **many, endpoint__max_instances=400)
+    some = {**many, "copies": {"min": 10, "max": 1000}, "endpoint__min_instances": 10}
+    assert "LP357" not in codes(tmp_path, **some, endpoint__max_instances=200)
+    assert "LP357" in codes(tmp_path, **some, endpoint__max_instances=400)
+    assert "LP357" not in codes(tmp_path, **many, endpoint__max_instances=49)  # a fiftyfold of one is 50
+    assert "LP357" in codes(tmp_path, **many, endpoint__max_instances=100)
 
 
 @pytest.mark.parametrize(
@@ -462,8 +465,8 @@ def test_an_alarm_that_comes_hours_late(
         (0, set()),
         (9, {"LP349"}),
         (10, set()),
-        (3600, set()),
-        (3601, {"LP349"}),
+        (1800, set()),
+        (1801, {"LP349"}),
         (86_400, {"LP349"}),
         (86_401, {"LP343"}),
     ],
@@ -513,7 +516,7 @@ def test_short_prompts_fit_a_short_step(tmp_path: Path) -> None:
         },
         {"endpoint": {"instance_pools": pools("ml.g6e.2xlarge", "ml.g6e.12xlarge")}},  # the larger where none is left
         {"container__settings__max_num_batched_tokens": 256},  # short gaps between tokens
-        {"container__settings": {"enable_lora": True, "max_lora_rank": 512, "max_loras": 32, "max_model_len": 8192}},
+        {"container__settings": {"enable_lora": True, "max_lora_rank": 512, "max_loras": 8, "max_model_len": 8192}},
         {  # one request at a time: half busy is busy
             **SEVERAL,
             "container__settings__max_num_seqs": 2,

@@ -1,12 +1,15 @@
-"""What is paid for and never used, and bills that nobody expects (LP357-LP361, LP365)."""
+"""What is paid for and never used, and bills that nobody expects (LP357-LP361, LP365, LP386)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
 from typing import Final
 
-from loadproof.profiles.checks.facts import instance_types, known_instances
+from loadproof.catalog import Instance
+from loadproof.profiles.checks.facts import instance_types, known_instances, rooms
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import HubSource
 from loadproof.profiles.settings import accelerators_per_copy
@@ -14,7 +17,9 @@ from loadproof.profiles.tree import Path
 from loadproof.usd import usd_per_month
 
 MOST_USD_PER_MONTH: Final = 500_000
+WIDE_SWING, SWING_USD_PER_MONTH = 50, 100_000
 MOST_MODEL_UNITS: Final = 50  # from $14 an hour each on, half a million a month
+DEARER: Final = 10  # times: no faster accelerator makes that good for copies that both hold
 SEEN_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _ADDRESS: Final = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 NO_DEVICE: Final = ("", "-1", "none", "void", "NoDevFiles")
@@ -24,8 +29,9 @@ NO_DEVICE: Final = ("", "-1", "none", "void", "NoDevFiles")
     "LP357",
     "Bill that nobody expects",
     reason="Application Auto Scaling and SageMaker bring as many instances as they may, whoever asks: a loop in a "
-    "client is enough. The price is the catalog's, on demand. A model unit of Bedrock is billed by the hour, used or "
-    "not; an account has none with a commitment before it asks AWS for them (CreateProvisionedModelThroughput).",
+    "client is enough. Told above $500,000 a month, and above $100,000 where that is fifty times the fewest instances: "
+    "nobody plans for both. The price is the catalog's, on demand. A model unit of Bedrock is billed by the hour, used "
+    "or not; an account has none with a commitment before it asks AWS for them (CreateProvisionedModelThroughput).",
     mend="Lower endpoint.max_instances, or bedrock.provisioned_throughput.model_units, to what may be paid for.",
     severity="warning",
 )
@@ -40,7 +46,8 @@ def large_bill(subject: Subject) -> Iterator[Found]:
     endpoint = subject.endpoint
     prices = [one.usd_per_hour for _, one in known_instances(endpoint) if one.usd_per_hour is not None]
     dearest = usd_per_month(max(prices) * endpoint.max_instances) if prices else None
-    if dearest is not None and dearest > MOST_USD_PER_MONTH:
+    swings = endpoint.max_instances >= WIDE_SWING * max(1, endpoint.min_instances)
+    if dearest is not None and dearest > (SWING_USD_PER_MONTH if swings else MOST_USD_PER_MONTH):
         found = f"{endpoint.max_instances:,} instances at the most cost ${dearest:,.0f} a month"
         yield Found(("endpoint", "max_instances"), found, "write how many may be paid for")
 
@@ -66,6 +73,44 @@ def idle_accelerators(subject: Subject) -> Iterator[Found]:
         for path, instance in known:
             found = f"{instance.accelerator_count} accelerators, of which all copies use {used} at the most"
             yield Found(path, found, "use a smaller instance, or accelerators_per_copy")
+
+
+@rule(
+    "LP386",
+    "Dear instances where cheaper ones hold the same",
+    reason="SageMaker fills pools in the order of their priority: the first is what is paid for, and later ones are "
+    "for when it cannot be had. And instances that are always there, as many as the most copies need, cost as much "
+    "with the fewest: what scaling takes away saves nothing.",
+    mend="Give the cheaper pool the lower number; write min_instances for the fewest copies.",
+    severity="warning",
+)
+def dear_instances(subject: Subject) -> Iterator[Found]:
+    endpoint = subject.endpoint
+    if endpoint.hosting != "inference_components" or not subject.components:
+        return
+    costs: list[tuple[int, Path, Instance, float]] = []
+    for path, instance in known_instances(endpoint):
+        fewest, most = (_instances_for(subject, instance, bound) for bound in ("min", "max"))
+        if endpoint.instance_type is not None and fewest < most <= endpoint.min_instances:
+            found = f"{endpoint.min_instances} instances are always there: all copies need {most}, the fewest {fewest}"
+            yield Found(("endpoint", "min_instances"), found, f"write {fewest}")
+        if endpoint.instance_type is None and fewest and instance.usd_per_hour is not None:
+            priority = endpoint.instance_pools[int(path[2])].priority
+            costs.append((priority, path, instance, fewest * instance.usd_per_hour))
+    costs.sort(key=lambda cost: cost[0])
+    cheapest = min((cost for *_, cost in costs[1:]), default=None)
+    if cheapest is not None and costs[0][3] > DEARER * cheapest:
+        _, path, instance, cost = costs[0]
+        found = (
+            f"{instance.instance_type} comes first: the fewest copies cost ${cost:,.2f} an hour, not ${cheapest:,.2f}"
+        )
+        yield Found(path, found, "give it a larger priority number than the cheaper pool, or leave it out")
+
+
+def _instances_for(subject: Subject, instance: Instance, bound: str) -> int:
+    """How many of them the fewest, or the most, copies take, at least one; 0 where one model does not fit."""
+    held = rooms(subject.components, instance)
+    return max(1, ceil(sum(Fraction(getattr(one.component.copies, bound), room) for one, room in held))) if held else 0
 
 
 @component_rule(
@@ -97,13 +142,20 @@ def doubled_weights(placed: Placed) -> Iterator[Found]:
 
 @component_rule(
     "LP361",
-    "Captures among the weights",
+    "Written among what is read",
     reason="SageMaker downloads everything below the model's prefix when a copy starts: requests and answers that are "
-    "kept there too, more each day, and whoever may read weights reads them.",
-    mend="Give captures a bucket or a prefix of their own.",
+    "kept there too, more each day, and whoever may read weights reads them. Where answers of an asynchronous "
+    "endpoint lie among its requests, whoever sends what arrives there sends them, too.",
+    mend="Give captures, and answers, a bucket or a prefix of their own.",
 )
 def captures_among_weights(placed: Placed) -> Iterator[Found]:
     source, capture = placed.component.model.source, placed.endpoint.data_capture
+    asynchronous = placed.endpoint.async_inference
+    if asynchronous is not None and placed.is_main and asynchronous.input_s3_uri is not None:
+        requests, answers = (f"{one.rstrip('/')}/" for one in (asynchronous.input_s3_uri, asynchronous.output_s3_uri))
+        if answers.startswith(requests):
+            found, place = f"it lies among the requests, {requests}", ("endpoint", "async_inference", "output_s3_uri")
+            yield Found(place, found, "name another prefix", "warning")
     if capture is None or isinstance(source, HubSource):
         return
     weights = str(getattr(source, "s3_uri", ""))

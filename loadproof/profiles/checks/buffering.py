@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,6 +17,7 @@ STORE_MARGIN_S: Final = 30  # left after the last answer to write it and to repo
 RETENTION_MARGIN_S: Final = 86400  # SQS deletes without a word, a day after the consumer has given a message up
 _LONGEST_RETENTION_S: Final = 1209600  # SQS's
 _WAITING_S: Final = 120  # in which a message may wait for the endpoint in its consumer's hand
+_OWN_QUEUES: Final = r"(|-requests?|-queue|-dead-letters?|-dlq)"
 _SAFE_RECEIVES: Final = 5  # 3 put 126 of 10,000 healthy messages into the dead-letter queue under crashes, 5 none
 
 
@@ -141,12 +143,26 @@ def idle_limit(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP247",
     "Callbacks in another region",
-    reason="The consumer tells queues and topics of its own region only.",
-    mend="Name queues and topics of the environment's region.",
+    reason="The consumer tells queues and topics of its own region only; those of another account, which an account "
+    "id mistyped is too, must let it in by a policy of their own. Told of a result in the buffer's own queue, it takes "
+    "that for a request, and asks for the next.",
+    mend="Name queues and topics of the environment's region and account, and none of the buffer's own.",
 )
 def callbacks_in_region(subject: Subject) -> Iterator[Found]:
+    # Of any environment: a profile does not know its own's name.
+    own = re.compile(rf"loadproof-.+-{re.escape(subject.profile.name)}{_OWN_QUEUES}")
     for at, arn in enumerate(subject.buffer.callbacks):
-        region = arn.split(":")[3]
+        *_, region, account, name = arn.split(":")
+        place = ("buffer", "callbacks", at)
+        if queue := own.fullmatch(name):
+            certain: Severity = "error" if queue[1] in ("-requests", "-dead-letters") else "warning"
+            yield Found(
+                place, f"{name} is the buffer's own, or called like it", "name a queue of its reader's", certain
+            )
+        if subject.environment is not None and account != subject.environment.account:
+            mend = "write that account, or let the consumer in by the policy there"
+            found = f"account {account} is not the environment's {subject.environment.account}"
+            yield Found(place, found, mend, "warning")
         if region != subject.region:
             mend = f"name a queue or topic of {subject.region}"
             yield Found(("buffer", "callbacks", at), f"{region} is not the environment's {subject.region}", mend)

@@ -49,6 +49,37 @@ def weight_bytes(model: Model, shape: Architecture) -> float:
     return catalog.weight_bytes(shape, catalog.bytes_per_parameter(model.quantization, model.dtype), model.quantization)
 
 
+def least_step_ms(placed: Placed) -> tuple[float, ...]:
+    """Milliseconds in which each known instance type reads once what a token uses of the weights, the table of
+    embeddings left out. Nothing where the model's shape is unknown.
+    """
+    model = placed.component.model
+    shape = architecture_of(model)
+    if shape is None or not shape.parameters_b:
+        return ()
+    used_b = min(shape.active_parameters_b, shape.parameters_b) - shape.vocab * shape.hidden / 1e9
+    read = weight_bytes(model, shape) * max(0.0, used_b / shape.parameters_b)
+    count = accelerators_per_copy(placed.component)
+    speeds = [accelerator_of(one).bandwidth_gb_per_s * 1e9 * count for _, one in known_instances(placed.endpoint)]
+    return tuple(read / speed * 1000 for speed in speeds)
+
+
+def speculates(placed: Placed) -> bool:
+    """True where a step may give several tokens, or its settings are not ours to read."""
+    container = placed.component.container
+    return container.family == "custom" or getattr(container, "speculative", None) is not None
+
+
+def least_answer_s(placed: Placed | None) -> float | None:
+    """Seconds of an answer of mean length where each token reads the weights once; None where nobody can tell."""
+    if placed is None or placed.profile.endpoint is None or speculates(placed):
+        return None
+    workload, steps_ms = placed.profile.workload, least_step_ms(placed)
+    if workload.answer_length != "asked" or workload.classes or workload.steps or workload.dataset is not None:
+        return None
+    return min(steps_ms) * mean_tokens(workload.output_tokens) / 1000 if steps_ms else None
+
+
 def kv_cache(placed: Placed, shape: Architecture, accelerators: int) -> KvCache:
     """The cache of one sequence: values of one byte in fp8, else as the model computes."""
     container = placed.component.container

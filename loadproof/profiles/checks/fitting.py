@@ -10,11 +10,12 @@ from typing import Final
 from loadproof.catalog import Accelerator, Architecture, Instance
 from loadproof.catalog.formats import torn_blocks, torn_groups
 from loadproof.families import FAMILIES
-from loadproof.pages.wording import joined
+from loadproof.pages.wording import counted, joined
 from loadproof.profiles.checks.facts import (
     GB,
     accelerator_of,
     architecture_of,
+    copies_per_instance,
     known_instances,
     kv_cache,
     longest_request_limit,
@@ -28,6 +29,7 @@ from loadproof.profiles.settings import accelerators_per_copy, longer_context, t
 from loadproof.profiles.tree import Path
 
 MANY_ACCELERATORS: Final = 8  # a whole machine of the largest
+NEARLY_ALL: Final = 0.95  # of 64 GiB 3.2: kernel, agent and Docker take two to four
 SMALL_SHARE: Final = 0.25  # of one accelerator: weights, and as much again for the longest request
 SPEED: Final = 4  # times what one accelerator takes at the least: below, sharding is what makes it fast enough
 
@@ -183,7 +185,8 @@ def copies_exceed_instances(subject: Subject) -> Iterator[Found]:
 @component_rule(
     "LP310",
     "A copy reserves more than the machine has",
-    reason="memory_mib_per_copy and cpus_per_copy are reservations: a copy that cannot get them never starts.",
+    reason="memory_mib_per_copy and cpus_per_copy are reservations: a copy that cannot get them never starts. "
+    "SageMaker keeps a share of each machine, some GiB at the least: nearly all of it is refused, too.",
     mend="Lower the reservation, or use a larger instance.",
 )
 def copy_exceeds_host(placed: Placed) -> Iterator[Found]:
@@ -196,6 +199,17 @@ def copy_exceeds_host(placed: Placed) -> Iterator[Found]:
         if copies.cpus_per_copy and copies.cpus_per_copy > instance.vcpu:
             found = f"{copies.cpus_per_copy:g} vCPUs a copy exceed the {instance.vcpu} of {instance.instance_type}"
             yield Found(placed.at("copies", "cpus_per_copy"), found, f"lower it to at most {instance.vcpu}")
+        count = min(copies_per_instance(placed, instance), max(1, copies.max))
+        memory_mib, cpus = count * copies.memory_mib_per_copy, count * (copies.cpus_per_copy or 0)
+        kept = f"SageMaker keeps a share of {instance.instance_type}"
+        if NEARLY_ALL * host_mib < memory_mib <= host_mib:
+            found = f"{memory_mib:,} of {host_mib:,} MiB are reserved by {counted(count, 'copy', 'copies')}: {kept}"
+            mend = f"write at most {int(NEARLY_ALL * host_mib / count):,}"
+            yield Found(placed.at("copies", "memory_mib_per_copy"), found, mend, "warning")
+        if count and cpus == instance.vcpu:
+            found = f"all {instance.vcpu} vCPUs are reserved by {counted(count, 'copy', 'copies')}: {kept}"
+            mend = f"write less than {instance.vcpu / count:g}"
+            yield Found(placed.at("copies", "cpus_per_copy"), found, mend, "warning")
 
 
 @component_rule(

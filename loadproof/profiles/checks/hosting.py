@@ -296,6 +296,9 @@ def metrics_too_rare(subject: Subject) -> Iterator[Found]:
     if metrics.enhanced and metrics.period_s > _ALARM_PERIOD_S:
         found = f"requests and latency every {metrics.period_s} s, alarms look every {_ALARM_PERIOD_S} s"
         yield Found(("endpoint", "metrics", "period_s"), found, "write 60, or enhanced: false")
+    elif "period_s" in metrics.model_fields_set and not metrics.enhanced and not metrics.detailed:
+        found = "a period of metrics of which none is published: neither detailed nor enhanced"
+        yield Found(("endpoint", "metrics", "period_s"), found, "delete it, or write detailed: true", "warning")
 
 
 @component_rule(

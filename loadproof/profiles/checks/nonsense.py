@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.profiles.checks.facts import mean_tokens
+from loadproof.profiles.checks.facts import least_answer_s, mean_tokens
 from loadproof.profiles.checks.objectives import MOST_REQUESTS_PER_S
+from loadproof.profiles.checks.proving import answer_time_s, slowest_answer_s
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Component, Endpoint, SimpleScaling, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
 
 LEAST_TARGET: Final = 0.1
+ONE_AT_ONCE, FEW_AT_ONCE = 2, 4  # requests of a copy
 LEAST_MEMORY_MIB: Final = 1024
 LEAST_CPUS: Final = 1
 LEAST_LEVEL_S, SHORT_LEVEL_S = 1.0, 5.0
@@ -21,11 +23,15 @@ MOST_LEVEL_S: Final = (
     777_600  # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingStoppingCondition.html
 )
 MOST_WAIT_S: Final = 86_400
-LONG_THINKING_S: Final = 3_600
+LONG_THINKING_S: Final = 1_800  # a pause after which visits to a page are counted as another one
 MOST_WARMUP: Final = 10_000
+MANY_WARMUP, MANY_BATCHES = 100, 10  # requests, and for each in flight: batches, of which some warm a server
+SLACK: Final = 4  # times the copies: an update takes twice, and nobody counts further
 SPARE: Final = 2  # instances for a copy, while an update brings its successor
 LEAST_TOKEN_BYTES: Final = 3
 MOST_ATTEMPTS: Final = 25
+LEAST_SILENCE_S: Final = 5
+LEASE_S: Final = 60  # the default
 FAR_TOO_MANY: Final = 10  # times what there can be use for
 MOST_COPIES: Final = 10_000  # more accelerators than any one account is given
 OVERFED: Final = 4  # requests for each that servers admit
@@ -39,11 +45,16 @@ TEXT_ONLY: Final = re.compile(
 DATASETS: Final = (".jsonl", ".json")
 
 
+_WHOLE: Final = ("concurrent_requests_per_copy", "backlog_per_copy")  # one is worked on by one copy
+
+
 @component_rule(
     "LP285",
     "Target that adds copies for nothing",
     reason="Target tracking adds copies until the metric is at its target, and a step policy as long as its alarm is "
-    "above the threshold: near zero, one request brings the most copies there may be.",
+    "above the threshold: near zero, one request brings the most copies there may be. A server answers a batch in "
+    "hardly more time than one request, since a step reads its weights once: a copy for each request, or for a tenth "
+    "of what one copy is proven to carry, is paid for and idle.",
     mend="Write what one copy is to carry, or auto.",
 )
 def target_near_zero(placed: Placed) -> Iterator[Found]:
@@ -56,9 +67,31 @@ def target_near_zero(placed: Placed) -> Iterator[Found]:
             yield Found(placed.at("scaling", "policies", at, "threshold"), found, mend, "warning")
         if not isinstance(policy, TargetTracking) or policy.target == "auto":
             continue
-        if policy.target < (1 if policy.metric == "concurrent_requests_per_copy" else LEAST_TARGET):
+        place, mend = placed.at("scaling", "policies", at, "target"), "write what a copy is to carry, or auto"
+        if policy.target < (1 if policy.metric in _WHOLE else LEAST_TARGET):
             found = f"{policy.target:g} {policy.metric} would bring every copy for one request"
-            yield Found(placed.at("scaling", "policies", at, "target"), found, "write what a copy is to carry, or auto")
+            yield Found(place, found, mend)
+        elif placed.is_main and policy.target < _fewest(placed, policy.metric):
+            found = f"{policy.target:g} {policy.metric}, where one copy is proven to carry {_proven(placed):g} at once"
+            yield Found(place, found, mend, "warning")
+
+
+def _proven(placed: Placed) -> float:
+    """Requests in flight on one copy at which the objectives must hold."""
+    endpoint, copies = placed.endpoint, placed.component.copies
+    least = endpoint.min_instances if endpoint.hosting == "plain_variant" else copies.min
+    return placed.profile.objectives.at_concurrency / max(1, least)
+
+
+def _fewest(placed: Placed, metric: str) -> float:
+    """Below this a target leaves nearly all of a copy idle: one request of four or more; a tenth of the answers a
+    minute that a copy makes within its bounds."""
+    if metric == "concurrent_requests_per_copy":
+        return ONE_AT_ONCE if _proven(placed) >= FEW_AT_ONCE else 0.0
+    slowest_s = slowest_answer_s(placed.profile)
+    if not metric.startswith("invocations_per_") or not slowest_s:
+        return 0.0
+    return _proven(placed) / slowest_s * 60 / FAR_TOO_MANY
 
 
 @component_rule(
@@ -103,9 +136,10 @@ def too_short(subject: Subject) -> Iterator[Found]:
             yield Found(place, f"{seconds:g} s is too short for a measurement", "write seconds, at least 1")
     bounds_ms = subject.profile.objectives.bounds.items()
     answer_s = max((bound_ms for name, bound_ms in bounds_ms if name.startswith("e2e_")), default=0.0) / 1000
+    answer_s = answer_s or answer_time_s(subject) or 0.0
     for place, seconds in levels:
         if seconds is not None and LEAST_LEVEL_S <= seconds < max(SHORT_LEVEL_S, answer_s):
-            late = f"before an answer that is within its bound of {answer_s:g} s"
+            late = f"before an answer of {answer_s:.3g} s, which is within its bounds"
             found = f"{seconds:g} s end {late if seconds < answer_s else 'where a level has hardly begun'}"
             yield Found(place, found, "write the time of many answers", "warning")
 
@@ -130,14 +164,15 @@ def no_such_kind_of_file(subject: Subject) -> Iterator[Found]:
     "LP342",
     "Target that adds no copy",
     reason="Servers refuse what is above their admission limit, so a copy never carries that many requests, nor "
-    "answers more of them a minute than so many of a millisecond each: the metric stays below its target, and no copy "
+    "answers more of them a minute than so many of a millisecond each, or of the time in which their tokens read "
+    "the weights: the metric stays below its target, and no copy "
     "comes however long the queue is.",
     mend="Write what one copy is to carry, or auto.",
 )
 def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     scaling, component = placed.component.scaling, placed.component
-    admitted = _admitted(component)
-    most = min(MOST_TARGET, admitted or MOST_TARGET)
+    most = min(MOST_TARGET, _admitted(component) or MOST_TARGET)
+    each_s = least_answer_s(placed) if placed.is_main else None
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
         name = "target" if isinstance(policy, TargetTracking) else "threshold"
         wanted, metric = getattr(policy, name, None), str(getattr(policy, "metric", ""))
@@ -149,6 +184,10 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
         elif metric.startswith("invocations_per_") and wanted > most * MOST_REQUESTS_PER_S * 60:
             found = f"{wanted:,.6g} {metric} a minute are more than {most:,} at once can be given"
             yield Found(placed.at("scaling", "policies", at, name), found, "write what a copy is to carry, or auto")
+        elif metric.startswith("invocations_per_") and each_s and wanted > most / each_s * 60:
+            found = f"{wanted:,.6g} {metric} a minute: {most:,} at once, {each_s:.3g} s each, make less"
+            place = placed.at("scaling", "policies", at, name)
+            yield Found(place, found, "write what a copy is to carry, or auto", "warning")
 
 
 @rule(
@@ -198,27 +237,39 @@ def too_long(subject: Subject) -> Iterator[Found]:
             f"{think_time_s / 3600:,.1f} hours between two turns: a benchmark waits them, and no cache outlasts them"
         )
         yield Found(("workload", "think_time_s"), found, "write seconds: some tens", "warning")
+    drain_s, timeout_s = benchmark.drain_s, benchmark.request_timeout_s
+    if drain_s is not None and FAR_TOO_MANY * timeout_s < drain_s <= MOST_WAIT_S:
+        found = f"{drain_s:,.6g} s for requests that are given up after {timeout_s:g} s each"
+        yield Found(("benchmark", "drain_s"), found, "write at most request_timeout_s, or leave it out", "warning")
 
 
 @rule(
     "LP344",
     "More warm-up than measurement",
     reason="What warms up is sent, paid for and thrown away; a server is warm after some batches.",
-    mend="Write some tens of requests, at most 10,000.",
+    mend="Write a few for each request in flight: more than a hundred, and than ten for each, warm nothing more.",
 )
 def too_much_warm_up(subject: Subject) -> Iterator[Found]:
     requests = subject.profile.benchmark.warmup_requests
     if requests > MOST_WARMUP:
         found = f"{requests:,} requests would be sent and thrown away"
         yield Found(("benchmark", "warmup_requests"), found, "write some tens of requests")
+    benchmark = subject.profile.benchmark
+    widest = max((one.concurrency or 1 for one in benchmark.phases), default=max(benchmark.concurrency))
+    if max(MANY_WARMUP, MANY_BATCHES * widest) < requests <= MOST_WARMUP:
+        found = f"{requests:,} requests are sent and thrown away, with at most {widest:,} in flight"
+        yield Found(("benchmark", "warmup_requests"), found, f"write about {4 * widest:,}", "warning")
 
 
 @rule(
     "LP364",
     "Buffer that does not go with its messages",
     reason="A token of text is three to four bytes, in whatever language; a message that fails each time is "
-    "paid for by every attempt before it is put aside.",
-    mend="Let a message hold the longest prompt several times over, and try a handful of times.",
+    "paid for by every attempt before it is put aside, and with one attempt a single broken stream or 5xx buries it. "
+    "Longer prompts beside it silence a stream for seconds, and what is cut is generated and paid for again. After a "
+    "crash a message waits for its lease: one above an answer's longest time is a wait for nobody.",
+    mend="Let a message hold the longest prompt several times over, try a handful of times, keep idle_timeout_s at 5 "
+    "or more and lease_s at a minute.",
     severity="warning",
 )
 def buffer_beside_messages(subject: Subject) -> Iterator[Found]:
@@ -229,6 +280,15 @@ def buffer_beside_messages(subject: Subject) -> Iterator[Found]:
     if subject.buffer.max_attempts > MOST_ATTEMPTS:
         found = f"{subject.buffer.max_attempts} attempts at a message that fails each time"
         yield Found(("buffer", "max_attempts"), found, "write some: 3 to 10")
+    elif subject.buffer.max_attempts == 1:
+        yield Found(("buffer", "max_attempts"), "one failure of the model buries a message", "write some: 3 to 10")
+    if subject.buffer.idle_timeout_s < LEAST_SILENCE_S:
+        found = f"a silence of {subject.buffer.idle_timeout_s} s, which a prompt beside it makes, ends an answer"
+        yield Found(("buffer", "idle_timeout_s"), found, f"write at least {LEAST_SILENCE_S}, or leave it out")
+    lease_s, longest_s = subject.buffer.lease_s, subject.buffer.invocation_timeout_s
+    if lease_s > max(longest_s, LEASE_S):
+        found = f"a killed consumer's messages wait {lease_s} s, and no answer takes more than {longest_s}"
+        yield Found(("buffer", "lease_s"), found, f"write at most {max(longest_s, LEASE_S)}, or leave it out")
 
 
 @rule(
@@ -284,7 +344,7 @@ def too_many(subject: Subject) -> Iterator[Found]:
 
 
 def _instances_beyond(endpoint: Endpoint, copies: int) -> Iterator[Found]:
-    if endpoint.max_instances > FAR_TOO_MANY * max(copies, endpoint.min_instances):
+    if endpoint.max_instances > SLACK * max(copies, endpoint.min_instances):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
     if endpoint.min_instances > SPARE * copies:

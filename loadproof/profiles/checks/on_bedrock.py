@@ -1,4 +1,4 @@
-"""Backend bedrock: what Bedrock would refuse, or never do (LP290-LP298).
+"""Backend bedrock: what Bedrock would refuse, or never do (LP290-LP298, LP387).
 
 The catalog's rows of Bedrock are a snapshot, most of them from memory: what only a row says is a warning.
 """
@@ -14,6 +14,7 @@ from loadproof.profiles.checks.rule import Found, Subject, rule
 from loadproof.profiles.checks.workload import steps_above
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, bedrock_consumers, bedrock_row, prefix_row
 
+MOST_IN_FLIGHT: Final = 10_000
 _TABLE: Final = "loadproof/catalog/data/bedrock_models.csv"
 
 
@@ -169,3 +170,22 @@ def buffer_within_concurrency(subject: Subject) -> Iterator[Found]:
         if derived:  # then they are the fewest that Lambda takes
             found += f", and Lambda takes no fewer than {FEWEST_CONSUMERS} consumers"
         yield Found(("buffer", "batch_size" if derived else "max_concurrency"), found, mend)
+
+
+@rule(
+    "LP387",
+    "Concurrency on Bedrock beside what is proven",
+    reason="bedrock.max_concurrency is how many requests we have in flight at most: the objectives cannot be kept at "
+    "more than that. And no buffer gets to more than 10,000, a thousand consumers of ten each, far beyond the "
+    "requests a minute that any account is given: all but a few would be throttled, and tried again.",
+    mend="Write objectives.at_concurrency, or some times that.",
+    severity="warning",
+)
+def concurrency_beside_objectives(subject: Subject) -> Iterator[Found]:
+    most, proven = subject.bedrock.max_concurrency, subject.profile.objectives.at_concurrency
+    if "max_concurrency" in subject.bedrock.model_fields_set and most < proven:
+        found = f"{most} at once, and the objectives are of {proven}"
+        yield Found(("bedrock", "max_concurrency"), found, f"raise it to {proven}, or lower objectives.at_concurrency")
+    if most > MOST_IN_FLIGHT:
+        found = f"{most:,} requests at once, which no account's quota serves"
+        yield Found(("bedrock", "max_concurrency"), found, f"write what is in flight at most, such as {2 * proven}")

@@ -11,18 +11,18 @@ from loadproof.catalog.start_up import SERVER_START_S, WEIGHTS_GIB_PER_S
 from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import (
     GIB,
-    accelerator_of,
     architecture_of,
-    known_instances,
+    least_step_ms,
     mean_tokens,
+    speculates,
     weight_bytes,
 )
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import Profile, TokenDistribution
-from loadproof.profiles.settings import accelerators_per_copy
 
 MOST_COUNT: Final = 2**31 - 1
 MOST_REQUESTS: Final = 1_000_000  # of a level: three hours at a hundred a second
+MANY_REQUESTS: Final = 100_000
 MOST_SPREAD: Final = 5.0  # a standard deviation, of the mean: beyond, nearly every draw is cut to min or max
 MOST_NGRAM_TOKENS: Final = 64  # no prompt repeats more by chance, and servers look for three to ten
 CLEARLY: Final = 2.0  # times the bound on the whole: less may differ by the lengths of answers
@@ -42,31 +42,24 @@ LEAST_SETTINGS: Final = {"payload_limit_bytes": 1024, "model_loading_timeout_s":
 )
 def faster_than_memory(subject: Subject) -> Iterator[Found]:
     for placed in subject.components[:1]:
-        model = placed.component.model
-        shape = architecture_of(model)
-        if shape is None or not shape.parameters_b:
+        steps_ms = least_step_ms(placed)
+        if not steps_ms:
             return
-        used_b = min(shape.active_parameters_b, shape.parameters_b) - shape.vocab * shape.hidden / 1e9
-        read = weight_bytes(model, shape) * max(0.0, used_b / shape.parameters_b)
-        count = accelerators_per_copy(placed.component)
-        speeds = [accelerator_of(one).bandwidth_gb_per_s * 1e9 * count for _, one in known_instances(placed.endpoint)]
-        if not speeds:
-            return
-        yield from _past_physics(subject.profile, read / max(speeds) * 1000, speculates=_speculates(placed))
+        yield from _past_physics(subject.profile, min(steps_ms), guesses=speculates(placed))
 
 
-def _past_physics(profile: Profile, least_ms: float, *, speculates: bool) -> Iterator[Found]:
+def _past_physics(profile: Profile, least_ms: float, *, guesses: bool) -> Iterator[Found]:
     """`least_ms`: one step, which every token needs where none is guessed, and every request needs once."""
     objectives, answer = profile.objectives, profile.workload.output_tokens
-    steps = answer if isinstance(answer, int) and profile.workload.answer_length == "asked" and not speculates else 1
-    steps_of = {"ttft": 1, "e2e": steps, **({} if speculates else {"tpot": 1})}
+    steps = answer if isinstance(answer, int) and profile.workload.answer_length == "asked" and not guesses else 1
+    steps_of = {"ttft": 1, "e2e": steps, **({} if guesses else {"tpot": 1})}
     for name, bound in objectives.bounds.items():
         needed_ms = steps_of.get(name.partition("_")[0], 0) * least_ms
         if bound < needed_ms:
             found = f"{bound:g} ms is less than the {needed_ms:.1f} ms in which the weights are read"
             yield Found(("objectives", name), found, f"write milliseconds, above {needed_ms:.0f}")
     most_per_s = objectives.at_concurrency / least_ms * 1000 if least_ms else inf
-    rates = ("requests_per_s_min",) if speculates else ("requests_per_s_min", "output_tokens_per_s_min")
+    rates = ("requests_per_s_min",) if guesses else ("requests_per_s_min", "output_tokens_per_s_min")
     for name in rates:
         asked = getattr(objectives, name)
         if asked is not None and asked > most_per_s:
@@ -74,12 +67,6 @@ def _past_physics(profile: Profile, least_ms: float, *, speculates: bool) -> Ite
                 f"{asked:g} is more than the {most_per_s:.0f} that {objectives.at_concurrency} in flight can be given"
             )
             yield Found(("objectives", name), found, f"lower it below {most_per_s:.0f}, or raise at_concurrency")
-
-
-def _speculates(placed: Placed) -> bool:
-    """True where a step may give several tokens, or its settings are not ours to read."""
-    container = placed.component.container
-    return container.family == "custom" or getattr(container, "speculative", None) is not None
 
 
 @component_rule(
@@ -203,6 +190,9 @@ def number_nobody_means(subject: Subject) -> Iterator[Found]:
         if count is not None and count > MOST_REQUESTS:
             found = f"{count:,} requests at one level"
             yield Found(("benchmark", name), found, f"write at most {MOST_REQUESTS:,}")
+        elif count is not None and count > MANY_REQUESTS and name != "warmup_requests":
+            found = f"{count:,} requests at one level, of which thousands settle any percentile"
+            yield Found(("benchmark", name), found, f"write thousands, at most {MANY_REQUESTS:,}", "warning")
     for name in ("input_tokens", "output_tokens"):
         tokens = getattr(workload, name)
         mean, spread = getattr(tokens, "mean", None), getattr(tokens, "stddev", None)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from loadproof.loads import Load, problems_of
+from loadproof.profiles.checks.facts import least_answer_s
 from loadproof.profiles.checks.rule import Found, Subject, reading, rule
 from loadproof.profiles.checks.scheduling import is_zone, schedule_problem
 from loadproof.profiles.judging import latencies_of, requests_to_settle
@@ -16,6 +17,7 @@ from loadproof.profiles.promises import promises_of
 from loadproof.profiles.schema import Arrivals, Objectives, Phase, Profile
 from loadproof.sizing import fewest_requests
 
+CLEARLY: Final = 2  # times: what bounds allow together is slower than nearly every answer
 _NEEDS_STREAM: Final = ("ttft", "itl", "tpot")
 
 
@@ -155,7 +157,7 @@ def judged_elsewhere(subject: Subject) -> Iterator[Found]:
     place, mend = ("objectives", "at_concurrency"), "add a closed level of it, or write what is driven"
     if isinstance(load, Phase) and load.process == "closed" and load.concurrency not in (None, at):
         yield Found(place, f"judged is the level of {load.concurrency} in flight, and none is of {at}", mend)
-    slowest_s = _slowest_answer_s(profile)
+    slowest_s = slowest_answer_s(profile)
     if load is None or load.requests_per_s is None or slowest_s is None:
         return
     in_flight = load.requests_per_s * slowest_s
@@ -175,7 +177,7 @@ def _judged_load(profile: Profile) -> Phase | Arrivals | None:
     return None if arrivals.hours or arrivals.days else arrivals
 
 
-def _slowest_answer_s(profile: Profile) -> float | None:
+def slowest_answer_s(profile: Profile) -> float | None:
     """Seconds of an answer that just meets the loosest bounds; None where they do not say, or more than answers is in
     flight: sessions that pause, or of several kinds."""
     bounds, workload = profile.objectives.bounds, profile.workload
@@ -282,16 +284,28 @@ def percentiles_ascend(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP266",
     "Requests are given up before the objective",
-    reason="A request that times out is an error, so the bound could never be missed by latency.",
+    reason="A request that times out is an error, so the bound could never be missed by latency. Nor is there an "
+    "answer where the time-out is less than half of what bounds on its first token and on each further one allow "
+    "together, or less than its tokens take to read the weights, once each.",
     mend="Raise benchmark.request_timeout_s above the bound.",
 )
 def timeout_before_objective(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
-    timeout_s = profile.benchmark.request_timeout_s
-    for one, metric, _ in latencies_of(profile):
-        if metric in ("ttft", "e2e") and one.bound >= timeout_s * 1000:
-            found = f"{one.bound:g} ms is not below the request time-out of {timeout_s:g} s"
-            yield Found(one.place, found, "raise benchmark.request_timeout_s, or lower the bound")
+    timeout_s, needed_s = profile.benchmark.request_timeout_s, answer_time_s(subject)
+    late = [one for one, metric, _ in latencies_of(profile) if metric in ("ttft", "e2e")]
+    late = [one for one in late if one.bound >= timeout_s * 1000]
+    for one in late:
+        found = f"{one.bound:g} ms is not below the request time-out of {timeout_s:g} s"
+        yield Found(one.place, found, "raise benchmark.request_timeout_s, or lower the bound")
+    if not late and needed_s is not None and 1 <= timeout_s < needed_s:  # less is LP287's
+        found = f"{timeout_s:g} s end before an answer, which takes {needed_s:.3g} s"
+        yield Found(("benchmark", "request_timeout_s"), found, "write a minute or more, or leave it out", "warning")
+
+
+def answer_time_s(subject: Subject) -> float | None:
+    """Less than this no whole answer takes, or only one far within its bounds; None where nothing says."""
+    allowed_s, least_s = slowest_answer_s(subject.profile), least_answer_s(subject.main)
+    return max((allowed_s or 0.0) / CLEARLY, least_s or 0.0) or None
 
 
 @rule(

@@ -60,6 +60,11 @@ class Subject:
     environment: Environment | None = None
 
     @property
+    def main(self) -> Placed | None:
+        """The profile's own model; None on Bedrock."""
+        return self.components[0] if self.components else None
+
+    @property
     def endpoint(self) -> Endpoint:
         """The profile's instances. Raises AbsentError where it has none."""
         return _there(self.profile.endpoint)

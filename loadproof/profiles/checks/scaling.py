@@ -16,6 +16,7 @@ _VARIANT_METRICS: Final = ("concurrent_requests_per_model", "invocations_per_ins
 _ASYNC_METRICS: Final = ("async_backlog_per_instance", "invocations_per_instance")
 _MOST_ALARM_S: Final = 86_400  # PutMetricAlarm: of periods shorter than an hour
 _LATE_S: Final = {"above": 3_600, "below": 14_400}
+_TRICKLE: Final = 4  # into what the objectives are proven at: so little is not what they are proven for
 _LOW_SHARE: Final = 0.9  # below this share of its target, target tracking takes copies away
 
 
@@ -276,7 +277,8 @@ def _one_more(path: Path, metric: str, removed_at: float, added_at: float, bound
     "LP272",
     "Fewer consumers than copies",
     reason="Each consumer has `batch_size` requests in flight: with fewer of them than copies some copies get nothing "
-    "from the buffer, and scaling on the backlog adds copies that cannot help.",
+    "from the buffer, and scaling on the backlog adds copies that cannot help. Fewer than the target of one copy, and "
+    "at most a quarter of what the objectives are proven at, bring no second one however long the queue is.",
     mend="Raise buffer.max_concurrency to the most copies times what each takes at once, or lower copies.min.",
     severity="warning",
 )
@@ -286,8 +288,15 @@ def too_few_consumers(placed: Placed) -> Iterator[Found]:
     if buffer is None or buffer.max_concurrency == "auto" or not (tracked or (placed.is_main and _has_buffer(placed))):
         return
     raised = (policy.min_copies or 0 for _, policy in policies_of(placed) if isinstance(policy, ScheduledScaling))
-    copies = most if tracked else max((least, *raised))
-    if buffer.max_concurrency * buffer.batch_size < copies:
+    copies, in_flight = most if tracked else max((least, *raised)), buffer.max_concurrency * buffer.batch_size
+    trackers = [policy for _, policy in policies_of(placed) if isinstance(policy, TargetTracking)]
+    targets = [policy.target for policy in trackers if policy.metric == "concurrent_requests_per_copy"]
+    busy = [target for target in targets if target != "auto"]
+    trickle = _TRICKLE * in_flight <= placed.profile.objectives.at_concurrency
+    if busy and least < most and in_flight < min(busy) and trickle:
+        found = f"{in_flight} requests in flight bring no copy, which comes above {min(busy):g} of them"
+        yield Found(("buffer", "max_concurrency"), found, "write auto, or what the most copies take at once")
+    elif in_flight < copies:
         found = f"{buffer.max_concurrency} consumers cannot keep {copies} copies busy"
         yield Found(("buffer", "max_concurrency"), found, f"raise it to {copies} or more")
 

@@ -28,6 +28,7 @@ _CRON_RANGES: Final = (
 )
 _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_RARELY: Final = 12
 _CRON_FIELD: Final = re.compile(r"[0-9A-Z*?,/#LW-]+\Z")
 
 
@@ -95,18 +96,46 @@ def scheduled_bounds(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP273",
     "A raised minimum that nothing lowers",
-    reason="A scheduled action moves the bounds for good: the copies of the first morning stay for ever.",
-    mend="Add a scheduled policy that lowers the minimum again.",
+    reason="A scheduled action moves the bounds for good: the copies of the first morning stay for ever, or until "
+    "another action lowers the minimum, which is to come about as often (told below a twelfth).",
+    mend="Add a scheduled policy that lowers the minimum again, as often as it is raised.",
     severity="warning",
 )
 def minimum_stays(placed: Placed) -> Iterator[Found]:
     least = bounds_of(placed)[0]
-    schedules = _schedules(placed)
+    schedules = list(_schedules(placed))
     raised = [(policy.min_copies, path) for path, policy in schedules if policy.min_copies is not None]
     if raised and min(raised)[0] > least:
         low, path = min(raised)
         found = f"no schedule lowers the minimum of {low} again"
         yield Found((*path, "min_copies"), found, f"add a scheduled policy with min_copies: {least}")
+        return
+    bounds = [
+        (one.min_copies, times_a_year(one.schedule), path) for path, one in schedules if one.min_copies is not None
+    ]
+    fewest = min((low for low, _, _ in bounds), default=least)
+    lowered = sum(times for low, times, _ in bounds if low == fewest)
+    for low, times, path in bounds:
+        if low > fewest and times > _RARELY * lowered:
+            found = f"raised to {low} some {times:,.0f} times a year, and lowered to {fewest} {lowered:,.0f} times"
+            yield Found((*path, "min_copies"), found, "lower it as often as it is raised")
+            return
+
+
+def times_a_year(text: str) -> float:
+    """About how often a well-formed schedule comes; 1 of a date. Years are left out, and fields of other forms."""
+    if text.startswith("rate("):
+        number, unit = text[5:-1].split()
+        return {"minute": 525_600, "hour": 8_760, "day": 365}[unit.rstrip("s")] / int(number)
+    fields = _CRON.match(text)
+    if fields is None:
+        return 1.0
+    minutes, hours, days, months, weekdays = (fields.group(at) for at in range(1, 6))
+    in_month = len(_numbers(days)) if days not in ("*", "?") and _numbers(days) else 30.4
+    in_year = (len(_numbers(months)) or 12) if "-" not in months else 12
+    share = min(1.0, len(re.split(",", weekdays)) / 7) if re.fullmatch(r"[A-Z1-7,]+", weekdays) else 1.0
+    a_day = (len(_numbers(minutes)) or 60) * (len(_numbers(hours)) or 24)
+    return float(in_month * in_year * share * a_day)
 
 
 @component_rule(

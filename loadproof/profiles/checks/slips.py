@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from loadproof.profiles.checks.facts import least_answer_s
 from loadproof.profiles.checks.nonsense import FAR_TOO_MANY, MOST_TARGET, MOST_WAIT_S
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.checks.workload import distributions_of
 from loadproof.profiles.tree import Path
 
-MOST_SCALE_OUT_WAIT_S, MOST_SCALE_IN_WAIT_S = 3_600, 14_400
+MOST_SCALE_OUT_WAIT_S, MOST_SCALE_IN_WAIT_S = 1_800, 14_400
+MOST_BACKLOG_S: Final = 3_600
 LEAST_COOLDOWN_S: Final = 10  # period of the finest metric: SageMaker's ConcurrentRequestsPerCopy
 LEAST_SPREAD_TOKENS: Final = 0.5
 NARROWEST_HEADS, WIDEST_HEADS = 0.5, 4  # times the model's width
@@ -21,9 +23,10 @@ LEAST_VOCABULARY: Final = 256
 @component_rule(
     "LP349",
     "Cooldown in another unit",
-    reason="Who waits an hour after a copy came leaves the requests that it could not carry waiting as long; less than "
-    "ten seconds end before the metric has another point, and are none. Mostly minutes or milliseconds were meant.",
-    mend="Write seconds: 10 to 3,600 before further copies come, 10 to 14,400 before some go, or 0 for none.",
+    reason="Who waits half an hour after a copy came leaves the requests that it could not carry waiting as long; less "
+    "than ten seconds end before the metric has another point, and are none: minutes or milliseconds were meant. "
+    "With none at all in either direction each point of the metric moves the count, before a copy that came serves.",
+    mend="Write seconds: 10 to 1,800 before further copies come, 10 to 14,400 before some go, or 0 for none of one.",
     severity="warning",
 )
 def cooldown_of_another_unit(placed: Placed) -> Iterator[Found]:
@@ -35,7 +38,9 @@ def cooldown_of_another_unit(placed: Placed) -> Iterator[Found]:
         adds = any(step.add_copies > 0 for step in getattr(policy, "steps", ())) or getattr(policy, "add_copies", 0) > 0
         for name in ("scale_out_cooldown_s", "scale_in_cooldown_s", "cooldown_s"):
             seconds, place = getattr(policy, name, "auto"), placed.at("scaling", "policies", at, name)
-            if not isinstance(seconds, str):
+            if name == "scale_in_cooldown_s" and seconds == getattr(policy, "scale_out_cooldown_s", None) == 0:
+                yield Found(place, "no cooldown in either direction", "write 300, or auto")
+            elif not isinstance(seconds, str):
                 out = name == "scale_out_cooldown_s" or (name == "cooldown_s" and adds)
                 yield from _wait(place, seconds, adds=out)
 
@@ -45,7 +50,7 @@ def _wait(place: Path, seconds: int, *, adds: bool) -> Iterator[Found]:
         yield Found(place, f"{seconds} s end before the metric has another point", "write at least 10, or 0")
     if adds and MOST_SCALE_OUT_WAIT_S < seconds <= MOST_WAIT_S:
         found = f"{seconds:,} s before another copy may come are {seconds / 3600:.1f} hours"
-        yield Found(place, found, "write seconds, at most 3,600, or auto")
+        yield Found(place, found, f"write seconds, at most {MOST_SCALE_OUT_WAIT_S:,}, or auto")
     elif MOST_SCALE_IN_WAIT_S < seconds <= MOST_WAIT_S:
         found = f"{seconds:,} s before a copy may go are {seconds / 3600:.1f} hours, paid for"
         yield Found(place, found, "write seconds, at most 14,400, or auto")
@@ -127,16 +132,21 @@ def shape_of_no_model(placed: Placed) -> Iterator[Found]:
     "LP353",
     "Copies that come long after what is proven",
     reason="The objectives are proven at objectives.at_concurrency. Where one copy is to carry more than ten times "
-    "that before another comes, nobody knows how slow it is by then.",
+    "that before another comes, nobody knows how slow it is by then; nor does anybody wait an hour for the messages "
+    "before his, which is what a backlog takes at the least (messages · seconds of an answer / at_concurrency).",
     mend="Lower the target, write auto, or prove the objectives at a higher at_concurrency.",
     severity="warning",
 )
 def target_beyond_proof(placed: Placed) -> Iterator[Found]:
     scaling, proven = placed.component.scaling, placed.profile.objectives.at_concurrency
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
-        target = getattr(policy, "target", "auto")
-        if str(getattr(policy, "metric", "")) != "concurrent_requests_per_copy" or isinstance(target, str):
+        target, metric = getattr(policy, "target", "auto"), str(getattr(policy, "metric", ""))
+        if isinstance(target, str):
             continue
-        if FAR_TOO_MANY * proven < target <= MOST_TARGET:
+        wait_s = target * (least_answer_s(placed) or 0) / proven if metric == "backlog_per_copy" else 0
+        if wait_s > MOST_BACKLOG_S and placed.is_main:
+            found = f"a copy works at {target:,.6g} messages for {wait_s / 3600:,.1f} hours at the least"
+            yield Found(placed.at("scaling", "policies", at, "target"), found, "write what it does in minutes, or auto")
+        if metric == "concurrent_requests_per_copy" and FAR_TOO_MANY * proven < target <= MOST_TARGET:
             found = f"{target:g} requests a copy; the objectives are proven at {proven:,} in all"
             yield Found(placed.at("scaling", "policies", at, "target"), found, "lower it, or raise at_concurrency")

@@ -14,6 +14,7 @@ from loadproof.profiles.tree import Path
 from loadproof.profiles.updates import batch_copies, copies_update, waiting_s
 
 # CloudFormation's own patience with an update: 970 minutes for an endpoint, 490 for a component.
+_ALARM_S: Final = 180
 _ENDPOINT_UPDATE_S: Final = 970 * 60
 _COMPONENT_UPDATE_S: Final = 490 * 60
 
@@ -49,7 +50,8 @@ def update_kind(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP228",
     "Steps of an update that contradict each other",
-    reason="SageMaker refuses the deployment configuration, or rolls every update back when its time is over.",
+    reason="SageMaker refuses the deployment configuration, or rolls every update back when its time is over. Alarms "
+    "that are to roll it back want three bad minutes of five: a shorter wait goes on before one can fire.",
     mend="Give canary and linear their step_percent, one of batch_copies and batch_percent, and time for all waits.",
 )
 def update_steps(subject: Subject) -> Iterator[Found]:
@@ -89,6 +91,10 @@ def _traffic_steps(update: BlueGreenUpdate) -> Iterator[Found]:
 def _time_for_waits(
     path: Path, update: BlueGreenUpdate | RollingUpdate | CopiesUpdate, copies: Copies, patience_s: int
 ) -> Iterator[Found]:
+    if update.rollback_on_alarms and update.wait_s < _ALARM_S:
+        found = f"{update.wait_s} s after each step are over before an alarm could fire, which is to roll it back"
+        mend = f"write at least {_ALARM_S}, or rollback_on_alarms: false"
+        yield Found((*path, "wait_s"), found, mend, "warning")
     waits_s = waiting_s(update, copies)
     if waits_s >= patience_s:
         found = f"the steps only wait for {waits_s} s, CloudFormation gives up after {patience_s} s"
