@@ -48,7 +48,10 @@ def test_the_first_review_makes_a_comment(github: FakeGitHub, tmp_path: Path) ->
     assert publish(github, tmp_path).returncode == 0
     [made] = github.comments
     assert made["body"].startswith(f"{MARKER}\n## 1 break\n")
-    assert f"Review of {HEAD[:12]}: figures, names and whatever stands in “quotation marks” are that commit's own" in made["body"]
+    assert (
+        f"Review of {HEAD[:12]}: figures, names and whatever stands in “quotation marks” are that commit's own"
+        in made["body"]
+    )
 
 
 def test_the_next_review_updates_it_in_place(github: FakeGitHub, tmp_path: Path) -> None:
