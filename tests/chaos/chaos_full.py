@@ -41,8 +41,8 @@ a model through schedules drawn from a seed: crashes at any call, SIGTERM, freez
 slow, down or answer an error after they did what was asked, stale reads, duplicate and undeleted messages,
 deployments with both versions at work, throttles, starvation. Three of ten press on one promise of [the buffer's
 page](buffer.md) each (`sim_themes.py`): bursts of time-outs, kept answers, stolen leases, lost rights, deadlines,
-results taken away, age, long messages, endless answers. Each request, answer and message that is sent on is judged
-when it is done (`sim_judges.py`), the rest at the end. One that breaks the contract is made small.
+results taken away, age, long messages, endless answers. Each request, answer and message that is sent on is
+judged when it is done (`sim_judges.py`), the rest at the end. One that breaks the contract is made small.
 `make test` runs 2,000, `make chaos` a million, and `tests/chaos/sim_mutants.py` plants defects.
 
 What this does not show: AWS itself. S3 and DynamoDB are moto's, SQS is Loadproof's own, and Lambda's poller is a short
