@@ -17,8 +17,8 @@ from loadproof.profiles.calibrating import is_calibration
 from loadproof.profiles.inheritance import SUFFIXES
 from loadproof.profiles.reader import MOST_BYTES, MOST_DEPTH
 from loadproof.profiles.signers import FILE_NAME
-from loadproof.sides.links import LONGEST_PATH, paths_below
-from loadproof.sides.names import digest_of, readable_name
+from loadproof.sides.links import paths_below
+from loadproof.sides.names import LONGEST_PATH, digest_of, readable_name
 from loadproof.sides.tree import PROFILES, Tree
 
 ENVIRONMENT: Final = "environment.yaml"

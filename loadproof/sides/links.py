@@ -11,12 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from loadproof.sides.names import digest_of
+from loadproof.sides.names import LONGEST_NAME, LONGEST_PATH, digest_of
 
 _MOST_HOPS: Final = 8
 MOST_LINKS: Final = 1000  # that are followed
 _MOST_REACHED: Final = 300_000  # files that they lead to
-LONGEST_PATH, _LONGEST_NAME = 4096, 255  # bytes of a path and of a part of it: Linux's PATH_MAX and NAME_MAX
 
 
 def through_links(
@@ -90,7 +89,7 @@ def make_link(top: Path, path: str, target: str) -> None:
     through_link = any((top / Path(*Path(path).parts[:depth])).is_symlink() for depth in range(1, path.count("/") + 2))
     if _inside(path, target) is None or ".." in parts[climbs:] or through_link or os.path.lexists(file):
         return
-    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):  # a link could be made, and nothing reads it
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in parts):  # a link could be made, and nothing reads it
         raise OSError(errno.ENAMETOOLONG, target)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.symlink_to(target)

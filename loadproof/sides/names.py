@@ -5,6 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+LONGEST_PATH, LONGEST_NAME = 4096, 255  # bytes of a path and of a part of it: Linux's PATH_MAX and NAME_MAX
+MOST_FOLDERS: Final = 100  # that a path leads through: whatever makes or deletes it may take a call for each
 
 
 def readable_name(text: str) -> str:
@@ -16,6 +21,16 @@ def is_plain(path: str) -> bool:
     """False for a path that leaves its folder, or reaches into git's own: a made-up tree may hold one."""
     parts = path.split("/")
     return not path.startswith("/") and all(part not in ("", ".", "..") and part.lower() != ".git" for part in parts)
+
+
+def unwritable(top: Path, path: str) -> str:
+    """Why no disk takes a file of that name below `top`, or nobody would work with it; '' where one does."""
+    if path.count("/") > MOST_FOLDERS:
+        return f"more than {MOST_FOLDERS} folders deep"
+    parts = os.fsencode(path).split(b"/")
+    if any(len(part) > LONGEST_NAME for part in parts) or len(os.fsencode(top / path)) >= LONGEST_PATH:
+        return "File name too long"
+    return ""
 
 
 def digest_of(rows: Iterable[tuple[str, ...]]) -> str:

@@ -22,7 +22,7 @@ from loadproof.errors import InputError
 from loadproof.sides.attributes import of_commit, of_working_tree
 from loadproof.sides.git import LINK, SUBMODULE, Blob, Repository
 from loadproof.sides.links import make_link, through_links
-from loadproof.sides.names import digest_of, is_plain
+from loadproof.sides.names import MOST_FOLDERS, digest_of, is_plain, readable_name, unwritable
 
 PROFILES: Final = "deploy_profiles"
 ENTRY: Final = "app.py"
@@ -102,8 +102,10 @@ class Tree:
         Returns why not, by path: a made-up tree may hold names and links that no checkout could make.
         """
         chosen = [path for path in paths if is_plain(path) and path not in self.submodules]
+        left_out = {path: why for path in chosen if (why := unwritable(target, path))}
+        chosen = [path for path in chosen if path not in left_out]
         links = {path for path in chosen if path in self.source.links}
-        left_out = self.source.write((one for one in chosen if one not in links), target)
+        left_out |= self.source.write((one for one in chosen if one not in links), target)
         for path, content in sorted(self.source.each(links)):
             try:
                 make_link(target, path, os.fsdecode(content))
@@ -138,15 +140,10 @@ class CommitSource:
                     f"{path}: with it more than {MOST_SIDE_BYTES // 2**20} MiB of files are read of one commit; "
                     f"keep what is no code in one of {', '.join(sorted(_NO_CODE - _NEVER - {PROFILES}))}"
                 )
-            file = target / path
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content)
-            except OSError as error:
-                left_out[path] = _why_none_takes(error)
-                continue
-            if path in compiled and compiled[path].stat().st_size == len(content):
-                _bring_compiled(compiled[path], file)
+            if why := write_below(target, path, content):
+                left_out[path] = why
+            elif path in compiled and compiled[path].stat().st_size == len(content):
+                _bring_compiled(compiled[path], target / path)
         return left_out
 
     def _compiled(self) -> dict[str, Path]:
@@ -242,6 +239,11 @@ def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
     found: dict[str, str | None] = {}
     for here, folders, files in os.walk(root):
         below = Path(here).relative_to(root)
+        if len(below.parts) > MOST_FOLDERS:
+            raise InputError(
+                f"{label}: {readable_name('/'.join(below.parts[:3]))}/…: more than {MOST_FOLDERS} folders deep; take "
+                "the folder away"
+            )
         kept = below.parts[:1] == (PROFILES,)
         folders[:] = sorted(
             one
@@ -309,6 +311,19 @@ def _may_be_read(path: str) -> bool:
     if slash:
         return top not in _NO_CODE and not top.startswith(".")
     return not path.endswith(".md") and not path.startswith(".git")
+
+
+def write_below(target: Path, path: str, content: bytes) -> str:
+    """Write a file whose name somebody made up. Returns why not: a file where a folder would be, or no name at all."""
+    if why := unwritable(target, path):
+        return why
+    file = target / path
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    except OSError as error:
+        return _why_none_takes(error)
+    return ""
 
 
 def _why_none_takes(error: OSError) -> str:

@@ -179,6 +179,24 @@ def _names() -> Iterator[tuple[str, Attack]]:
         "profile of a name that no disk takes",
         lambda p, t: _raw(p, {f"deploy_profiles/dev/{'a' * 300}.yaml": ("100644", _bytes_of(p))}),
     )
+    for folders in (101, 1500, 3000):  # Python's own recursion ends at a thousand, git's at 2,048 in newer ones
+        path = "d/" * folders
+        yield f"a file {folders} folders deep", _with(path, lambda p, t, path: _deep(p, f"{path}x.yaml"))
+    yield "evidence 1500 folders deep", lambda p, t: _deep(p, f"evidence/{'d/' * 1500}plan.json")
+    yield "a link 1500 folders deep", lambda p, t: _deep(p, "d/" * 1500 + "x.yaml", "120000")
+    yield "a profile that extends one 1500 folders deep", _extends_deep
+    yield (
+        "evidence of a name that no disk takes",
+        lambda p, t: _raw(p, {f"evidence/{'a' * 300}/plan.json": ("100644", b"{}")}),
+    )
+    yield (
+        "evidence that is a folder, too",
+        lambda p, t: _raw(p, {f"evidence/r/plan.json{more}": ("100644", b"{}") for more in ("", "/plan.json")}),
+    )
+    yield (
+        "a trace of a name that no disk takes",
+        lambda p, t: _names_secret(p, "trace", "a" * 300 + ".csv"),
+    )
     yield (
         "a profile that is a folder, too",
         lambda p, t: _raw(p, {"deploy_profiles/dev/chat.yaml/environment.yaml": ("100644", _bytes_of(p))}),
@@ -398,6 +416,22 @@ def _raw(project: Project, entries: dict[str, tuple[str, bytes]] | dict[bytes, t
         tree = _with_entry(git, tree, path.split(b"/"), mode.encode(), one)
     commit = project.git("commit-tree", tree.decode(), "-p", "HEAD", "-m", "raw")
     project.git("update-ref", "HEAD", commit)
+
+
+def _deep(project: Project, path: str, mode: str = "100644") -> None:
+    """A file that no `mkdir` comes to, below the profiles if not below the evidence; by one process for all folders."""
+    top = "" if path.startswith("evidence/") else "deploy_profiles/dev/"
+    said = (
+        "commit refs/heads/head\ncommitter a <a@example.com> 1767225600 +0000\ndata 1\nx\n"
+        f"from refs/heads/head^0\nM {mode} inline {top}{path}\ndata 1\nx\n"
+    )
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=project.root, input=said.encode(), check=True)
+
+
+def _extends_deep(project: Project, traps: Traps) -> None:
+    _profile(project, extends="d/" * 1500 + "x.yaml")
+    project.commit("the attack")
+    _deep(project, "d/" * 1500 + "x.yaml")
 
 
 def _with_entry(git: Callable[..., bytes], tree: bytes | None, parts: list[bytes], mode: bytes, one: bytes) -> bytes:

@@ -164,6 +164,24 @@ def test_more_files_than_are_read_are_refused(
         project.sides("main", "head")
 
 
+def test_a_folder_deeper_than_is_read_is_refused(project: Project) -> None:
+    deep = Path("copy", "d/" * 101, "x")
+    deep.parent.mkdir(parents=True)
+    deep.touch()
+    project.write("copy/deploy_profiles/dev/environment.yaml", "")
+    with pytest.raises(InputError, match=r"\./copy: d/d/d/…: more than 100 folders deep; take the folder away"):
+        project.sides("main", "./copy")
+
+
+def test_a_profile_made_of_a_file_that_nobody_lays_out_is_refused(project: Project) -> None:
+    project.profile("dev/search", extends="d/" * 101 + "x.yaml")
+    project.write(f"deploy_profiles/dev/{'d/' * 101}x.yaml", "copies: {min: 2}\n")
+    project.commit()
+    (search,) = [pair for pair in project.sides("main", "head").pairs if pair.name == "search"]
+    assert search.after is not None
+    assert "cannot be checked out (more than 100 folders deep); give it another name" in search.after.refusal
+
+
 def test_a_profile_that_names_more_than_is_followed_is_refused(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ from loadproof.review.wording import shortened
 from loadproof.sides.git import OVERSIZED
 from loadproof.sides.names import is_plain
 from loadproof.sides.pairs import HEAD
-from loadproof.sides.tree import PROFILES, CommitSource, Tree
+from loadproof.sides.tree import PROFILES, CommitSource, Tree, write_below
 
 _NAMES = (PLAN, SUMMARY, EVIDENCE, SIGNATURE)
 _LONGEST_REASON = 300  # letters: a run may hold anything
@@ -196,9 +196,7 @@ def _lay_out(tree: Tree, root: Path, among: Iterable[str]) -> int:
                 room_bytes = 0  # a smaller one that follows is older
                 continue
             room_bytes -= len(content)
-            laid += 1
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_bytes(content)
+            laid += not write_below(root, path, content)
     return len(chosen) - laid
 
 
