@@ -30,7 +30,7 @@ _RECOGNISED: Final = re.compile(
     r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
     r"|(?:www(?=\.|\Z))"  # a sentence of ours may end with it
     r"|(?:(?<!s3):(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
-    r"|(?:(?<!s3:)(?<!/)/(?=/))"  # `//host` is one to linkify-it
+    r"|(?:(?<!s3:)/(?=/))"  # `//host` is one to linkify-it
     r"|(?:(?:mailto|xmpp):)",
     re.IGNORECASE,
 )
