@@ -42,7 +42,7 @@ def scaled(**policy: Any) -> dict[str, Any]:
         # 256 tokens of 19 ms are 4.9 s, twentyfold 97 s and more.
         ("LP384", at(e2e_p95_ms=97_000), at(e2e_p95_ms=115_000)),
         ("LP345", at(tpot_p95_ms=1_000), at(tpot_p95_ms=1_001)),
-        # 4 levels of 32 requests, one, two, four and eight at once, of 4.12 s each: 1.875 · 4.12 s · 11,186 are a day.
+        # 4 levels of 32 requests at 1, 2, 4 and 8 at once, of 4.12 s each: 1.875 · 4.12 s · 11,186 are a day.
         ("LP385", {"benchmark": {"duration_s": 21_600}}, {"benchmark": {"duration_s": 21_601}}),
         ("LP385", {"benchmark": {"requests_per_level": 11_000}}, {"benchmark": {"requests_per_level": 11_300}}),
         ("LP248", {"benchmark__requests_at_objectives": 100_000}, {"benchmark__requests_at_objectives": 100_001}),
