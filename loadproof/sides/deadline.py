@@ -15,8 +15,10 @@ from loadproof.review.assemble import LateError
 
 OF_A_STRANGER_S: Final = 60.0  # with --trust base, where nothing else is said
 # Of the time: where reading and checking ends, where synthesis does, where looking at what came of it does.
-CHECKED, SYNTHESIZED, REVIEWED = 0.2, 0.75, 0.9
+# What is left then is for writing.
+CHECKED, SYNTHESIZED, REVIEWED = 0.2, 0.65, 0.8
 _LEAST_S: Final = 2.0  # that a profile is looked at, where so much is left
+_AGAIN_S: Final = 0.5  # until an alarm that nobody heard rings again
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,10 @@ class Deadline:
     @contextmanager
     def bounded(self) -> Iterator[None]:
         """One profile takes half of what is left for looking at the most: whatever it has the planner play, time stays
-        for the others. Raises LateError, in the main thread of a system that has such an alarm."""
+        for the others. Raises LateError, in the main thread of a system that has such an alarm.
+
+        It rings until it is heard: what it raises where compiled code calls back, or within `__del__`, is lost.
+        """
         if not (self.is_one and hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()):
             yield
             return
@@ -63,10 +68,13 @@ class Deadline:
             raise LateError(refusal)
 
         before = signal.signal(signal.SIGALRM, late)
-        signal.setitimer(signal.ITIMER_REAL, most_s)
+        signal.setitimer(signal.ITIMER_REAL, most_s, _AGAIN_S)
         try:
-            yield
-        finally:
+            try:
+                yield
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:  # also where it rang again on the way out
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 

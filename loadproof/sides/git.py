@@ -9,7 +9,9 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,14 +24,31 @@ from typing import IO, Final
 
 from loadproof.errors import CouldNotRunError, InputError
 
+if sys.platform == "linux":
+    import resource
+
 LINK, SUBMODULE = "120000", "160000"
 MOST_ANSWER_BYTES: Final = 64 * 2**20  # of names: some 600,000 files; a tree of trees can list without an end
 MOST_BLOB_BYTES: Final = 16 * 2**20  # of one file, which a small push can make as large as it likes
 PATIENCE_S: Final = 120.0  # for one answer that is no blob
-PATIENCE_FOR_NAMES_S: Final = 20.0  # of a commit: 300,000 take a second, and trees of trees no end
+# Of a commit's names, where 300,000 take a second and trees of trees no end, and of their attributes, where patterns
+# are held against each.
+PATIENCE_FOR_S: Final = {"ls-tree": 20.0, "check-attr": 8.0}
+MOST_MEMORY_MIB: Final = 512  # of git itself: an index of a million files takes half of it
+_ATTRIBUTE: Final = re.compile(rb"([^\0]*)\0([^\0]*)\0([^\0]*)\0")  # path, name, value
 OVERSIZED: Final = b"too large for a review\n"  # what stands in place of a larger blob
 # Programs that a repository's configuration, or attributes which a push brings, would have git start.
 _STARTS_NOTHING: Final = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull), ("diff.external", ""))
+# This machine's own attributes count for nothing, and names that another system would not take are read all the same.
+_OF_ATTRIBUTES: Final = (
+    ("core.attributesFile", os.devnull),
+    ("core.protectNTFS", "false"),
+    ("core.protectHFS", "false"),
+)
+
+
+class TooMuchError(InputError):
+    """What git was asked takes more time, memory or room than a review gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +111,35 @@ class Repository:
         """Those of these paths, from the top, that a commit has."""
         return _entries(self._run("ls-tree", "--full-tree", "-z", commit, "--", *paths)) if paths else {}
 
-    def attributes(self, files: Mapping[str, str] | None, paths: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-        """(path, attribute, value) of paths from the top, by `.gitattributes` of these ids; None: by those on the disk.
+    def attributes(self, files: Mapping[str, str | bytes], paths: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+        """(path, attribute, value) of paths from the top, by `.gitattributes` of these ids or contents, all by path.
 
-        This machine's own attributes count for nothing but those of `.git/info`.
+        Of this machine's own only those of `.git/info` count. Raises TooMuchError.
         """
-        count = int(self._variables["GIT_CONFIG_COUNT"])
-        variables = {
-            **self._variables,
-            "GIT_ATTR_NOSYSTEM": "1",
-            f"GIT_CONFIG_KEY_{count}": "core.attributesFile",
-            f"GIT_CONFIG_VALUE_{count}": os.devnull,
-            "GIT_CONFIG_COUNT": str(count + 1),
-        }
         asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
         with tempfile.TemporaryDirectory() as folder:
-            if files is not None:  # an index of them alone; git reads them from there as of a commit only since 2.40
-                variables["GIT_INDEX_FILE"] = str(Path(folder) / "index")
-                rows = b"".join(b"100644 %s\t%s\0" % (one.encode(), os.fsencode(path)) for path, one in files.items())
-                self._run("update-index", "-z", "--index-info", variables=variables, told=rows)
-            source = () if files is None else ("--cached",)
-            said = self._run(
-                "check-attr", "-z", "--stdin", "-a", *source, folder=self.top, variables=variables, told=asked
-            )
-        words = iter(os.fsdecode(said).split("\0"))
-        return zip(words, words, words, strict=False)
+            work = Path(folder, "work")
+            work.mkdir()
+            variables = {
+                **_with_configuration(self._variables, _OF_ATTRIBUTES),
+                "GIT_ATTR_NOSYSTEM": "1",
+                "GIT_DIR": self._asked("rev-parse", "--absolute-git-dir") or "",
+                "GIT_WORK_TREE": str(work),
+                "GIT_INDEX_FILE": str(Path(folder, "index")),
+            }
+            for path, content in files.items():
+                if isinstance(content, bytes):
+                    (work / path).parent.mkdir(parents=True, exist_ok=True)
+                    (work / path).write_bytes(content)
+            # An index of them alone: git reads them from there as of a commit only since 2.40.
+            ids = {path: one for path, one in files.items() if isinstance(one, str)}
+            rows = b"".join(b"100644 %s\t%s\0" % (one.encode(), os.fsencode(path)) for path, one in ids.items())
+            self._run("update-index", "-z", "--index-info", folder=work, variables=variables, told=rows)
+            source = ("--cached",) if ids else ()
+            said = self._run("check-attr", "-z", "--stdin", "-a", *source, folder=work, variables=variables, told=asked)
+        for found in _ATTRIBUTE.finditer(said):  # never all of them as texts: they could be millions
+            path, name, value = map(os.fsdecode, found.groups())
+            yield path, name, value
 
     def has_folder(self, commit: str, folder: str) -> bool:
         return self._asked("cat-file", "-t", f"{commit}:{folder}") == "tree"
@@ -125,7 +148,7 @@ class Repository:
         """Id and content of every blob, raw as git keeps it, one in memory at a time; OVERSIZED for a larger one."""
         wanted = list(dict.fromkeys(ids))
         small = []
-        for one, size_bytes in zip(wanted, self._sizes(wanted), strict=True):
+        for one, size_bytes in zip(wanted, self.sizes(wanted), strict=True):
             if size_bytes > most_bytes:
                 yield one, OVERSIZED
             else:
@@ -137,7 +160,8 @@ class Repository:
                 answers.read(1)
                 yield one, content
 
-    def _sizes(self, ids: Sequence[str]) -> Iterator[int]:
+    def sizes(self, ids: Sequence[str]) -> Iterator[int]:
+        """Bytes of every blob, of which nothing is read."""
         with self._batch("--batch-check", ids) as answers:
             for one in ids:
                 yield _size(answers.readline(), one)
@@ -157,6 +181,7 @@ class Repository:
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
+            _bound_memory(process)
             # Asked from a thread of its own: git answers while it is still being asked, and neither may wait.
             asking = threading.Thread(target=_ask, args=(process.stdin, ids), daemon=True)
             asking.start()
@@ -194,8 +219,12 @@ class Repository:
             yield mode, one, stage, os.fsdecode(name)
 
     def is_dirty(self, folder: Path) -> bool:
-        """True with changes to commit below `folder`, untracked files included."""
-        return next(iter(self._lines("status", "--porcelain=v1", "--no-renames", "--", ".", folder=folder)), b"") != b""
+        """True with changes to commit below `folder`, untracked files included; of a submodule, another commit.
+
+        Git looks into none of them: it would start what their own configurations name.
+        """
+        asked = ("--porcelain=v1", "--no-renames", "--ignore-submodules=dirty", "--", ".")
+        return next(iter(self._lines("status", *asked, folder=folder)), b"") != b""
 
     def _lines(self, *arguments: str, folder: Path) -> Iterator[bytes]:
         command, *rest = arguments
@@ -220,12 +249,14 @@ class Repository:
         why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
         if done.returncode == 0 or (unless is not None and unless in why):
             return done.stdout
+        if "maximum allowed tree depth" in why:
+            raise TooMuchError(f"git {arguments[0]}: {why}; take the folders away that are so deep")
         raise CouldNotRunError(f"git {arguments[0]} failed: {why}")
 
     def _started(
         self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None, told: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        """`told` is its standard input. Raises InputError for an answer without an end."""
+        """`told` is its standard input. Raises TooMuchError."""
         command = ["git", "--no-pager", "--literal-pathspecs", *arguments]
         with (
             tempfile.TemporaryFile() as words,
@@ -240,7 +271,8 @@ class Repository:
             ) as process,
         ):
             assert process.stdout is not None
-            patience_s = PATIENCE_FOR_NAMES_S if arguments[0] in ("ls-tree", "check-attr") else PATIENCE_S
+            _bound_memory(process)
+            patience_s = PATIENCE_FOR_S.get(arguments[0], PATIENCE_S)
             watch = threading.Timer(patience_s, process.kill)
             began_s = time.monotonic()  # before the watch starts: what it ends was waited for
             watch.start()
@@ -248,20 +280,26 @@ class Repository:
                 said = process.stdout.read(MOST_ANSWER_BYTES + 1)
                 if len(said) > MOST_ANSWER_BYTES:
                     process.kill()
-                    raise InputError(
+                    raise TooMuchError(
                         f"git {arguments[0]}: more than {MOST_ANSWER_BYTES // 2**20} MiB of names; a review reads "
                         "no more of one side: name the project's folder, or take the files away that made it so many"
                     )
                 code = process.wait()
                 if code < 0 and time.monotonic() - began_s >= patience_s:
-                    raise InputError(
+                    raise TooMuchError(
                         f"git {arguments[0]}: no end within {patience_s:g} s; name the project's folder, or take the "
                         "folders away that made it so long"
                     )
             finally:
                 watch.cancel()
             words.seek(0)
-            return subprocess.CompletedProcess(command, code, said, words.read(64 * 1024))
+            why = words.read(64 * 1024)
+            if code == -signal.SIGSEGV or (code != 0 and b"out of memory" in why.lower()):
+                raise TooMuchError(
+                    f"git {arguments[0]}: needs more than {MOST_MEMORY_MIB} MiB of memory; take the files away that "
+                    "are so large, or the folders that are so deep"
+                )
+            return subprocess.CompletedProcess(command, code, said, why)
 
     @cached_property
     def _variables(self) -> Mapping[str, str]:
@@ -272,13 +310,27 @@ class Repository:
         asked = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
         named = os.fsdecode(self._started(asked, self.here, plain).stdout).split("\0")
         filters = [(name, "false" if name.endswith(".required") else "") for name in dict.fromkeys(named) if name]
-        try:
-            count = int(plain.get("GIT_CONFIG_COUNT") or 0)  # a job's own come first
-        except ValueError:
-            count = 0
-        for number, (name, value) in enumerate((*_STARTS_NOTHING, *filters), start=count):
-            plain |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-        return {**plain, "GIT_CONFIG_COUNT": str(count + len(_STARTS_NOTHING) + len(filters))}
+        return _with_configuration(plain, (*_STARTS_NOTHING, *filters))
+
+
+def _with_configuration(variables: Mapping[str, str], lines: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """For git: these names and values after those that are there already."""
+    try:
+        count = int(variables.get("GIT_CONFIG_COUNT") or 0)  # a job's own come first
+    except ValueError:
+        count = 0
+    found = {**variables, "GIT_CONFIG_COUNT": str(count + len(lines))}
+    for number, (name, value) in enumerate(lines, start=count):
+        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
+def _bound_memory(process: subprocess.Popen[bytes]) -> None:
+    """Git holds a commit, a tree and a file of attributes whole, and a small push makes one of any size. Packs, which
+    it maps, do not count. Linux alone has such a bound."""
+    if sys.platform == "linux":
+        with suppress(OSError, ValueError):  # it has ended already, or has a lower one
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (MOST_MEMORY_MIB << 20, MOST_MEMORY_MIB << 20))
 
 
 def _refuse_planted(found: Path, here: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from loadproof.errors import InputError
 from loadproof.sides.attributes import of_commit, of_working_tree
-from loadproof.sides.git import LINK, SUBMODULE, Blob, Repository
+from loadproof.sides.git import LINK, SUBMODULE, Blob, Repository, TooMuchError
 from loadproof.sides.links import make_link, through_links
 from loadproof.sides.names import MOST_FOLDERS, digest_of, is_plain, readable_name, unwritable
 
@@ -150,7 +150,10 @@ class CommitSource:
         """Python files that the working tree holds as the commit does."""
         if self.checked_out is None or not self.checked_out.is_dir():
             return {}
-        known = self.repository.working_ids(self.checked_out)
+        try:
+            known = self.repository.working_ids(self.checked_out)
+        except TooMuchError:  # what lies here does without, and so does a review
+            return {}
         return {
             path: self.checked_out / path
             for path, blob in self.blobs.items()
@@ -231,7 +234,10 @@ def working_tree(label: str, repository: Repository, top: Path, folder: str) -> 
         label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder), submodules
     )
     paths = set(chosen) - made.source.links
-    return replace(made, converted=of_working_tree(repository, top, folder, known, paths))
+    converted = of_working_tree(
+        repository, top, folder, known, paths, lambda file: _blob_id(file, repository.algorithm)
+    )
+    return replace(made, converted=converted)
 
 
 def folder_tree(label: str, root: Path, algorithm: str) -> Tree:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import marshal
 import os
+import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -141,6 +142,14 @@ def _git() -> Iterator[tuple[str, Attack]]:
         lambda p, t: _raw(p, {".gitattributes": ("100644", b"* working-tree-encoding=UTF-16\n")}),
     )
     yield "a commit with a long message", lambda p, t: p.commit("x" * 100_000)
+    yield (
+        "attributes that are a folder, too",
+        lambda p, t: _raw(p, {f".gitattributes{more}": ("100644", b"* ident\n") for more in ("", "/.gitattributes")}),
+    )
+    yield (
+        "attributes in a folder that Windows does not take",
+        lambda p, t: _raw(p, {"git~1/.gitattributes": ("100644", b"* ident\n")}),
+    )
     yield "submodules", _submodules
     yield "a submodule for the profiles", lambda p, t: _raw(p, {"deploy_profiles/dev": ("160000", b"")})
     for path in (".git/config", ".GIT/config", "deploy_profiles/.git/hooks/post-checkout", "deploy_profiles/dev/.."):
@@ -156,6 +165,11 @@ def configured() -> Iterator[tuple[str, Attack]]:
     yield "attributes with a process", lambda p, t: _filter(p, t, "process")
     yield "attributes with a text conversion", _text_conversion
     yield "a file system monitor", lambda p, t: _configured(p, "core.fsmonitor", _trap_program(p, t))
+    for name in ("filter.evil.clean", "core.fsmonitor"):
+        yield (
+            f"a submodule's {name}",
+            _with(name, lambda p, t, name: _submodule_configured(p, name, _trap_program(p, t))),
+        )
     yield "a diff of the configuration", lambda p, t: _configured(p, "diff.external", _trap_program(p, t))
     yield "an alias for plumbing", lambda p, t: _configured(p, "alias.ls-tree", f"!touch {t.ran}")
 
@@ -219,6 +233,14 @@ def bombs() -> Iterator[tuple[str, Attack]]:
     yield "huge evidence", lambda p, t: _huge(p, "evidence/run/summary.json", 300)
     yield "many huge plans", lambda p, t: _many_plans(p, b'"' + b"x" * (15 << 20) + b'"')
     yield "plans of empty lists", lambda p, t: _many_plans(p, b"[" + b"[]," * (5 << 20) + b"0]")
+    yield "huge attributes", lambda p, t: _huge(p, "deploy_profiles/dev/.gitattributes", 300)
+    yield "huge attributes at the top", lambda p, t: _huge(p, ".gitattributes", 300)
+    yield "attributes of many patterns", lambda p, t: _put(p, ".gitattributes", _attributes(100_000))
+    yield (
+        "huge files of git's own",
+        _steps(*(_with(name, lambda p, t, name: _huge(p, name, 300)) for name in (".gitignore", ".gitmodules"))),
+    )
+    yield "a huge commit", _huge_commit
     yield "more links than are followed", lambda p, t: _many_links(p, t, 1100)
     yield "profiles that name each other", _naming
     yield "huge signers", lambda p, t: _huge(p, "deploy_profiles/signers.yaml", 300)
@@ -384,6 +406,22 @@ def _configured(project: Project, name: str, value: str | Path) -> None:
         file.write_text(file.read_text() + "# as it lies here\n")
 
 
+def _submodule_configured(project: Project, name: str, value: str | Path) -> None:
+    """A submodule that is cloned here, whose own configuration git reads when it looks into it."""
+    made = project.root.parent / "submodule"
+    shutil.copytree(project.root, made)
+    there = object.__new__(Project)
+    there.root = made
+    there.write(".gitattributes", "* filter=evil\n")
+    there.commit()
+    project.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(made), "deploy_profiles/dev/sub")
+    project.commit("the attack")
+    there.root = project.root / "deploy_profiles/dev/sub"
+    there.git("config", name, str(value))
+    (there.root / "app.py").touch()
+    there.write("deploy_profiles/dev/chat.yaml", "as it lies here\n")
+
+
 def _filter(project: Project, traps: Traps, kind: str) -> None:
     _put(project, ".gitattributes", "*.yaml filter=evil\n")
     _configured(project, f"filter.evil.{kind}", _trap_program(project, traps))
@@ -460,6 +498,22 @@ def _huge(project: Project, path: str, mib: int) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("wb") as opened:
         opened.truncate(mib << 20)
+
+
+def _huge_commit(project: Project, traps: Traps) -> None:
+    """Of a message that git holds whole to read the two lines before it."""
+    said = project.git("cat-file", "commit", "HEAD").encode() + b"\n"
+    file = project.root.parent / "commit"
+    with file.open("wb") as opened:
+        opened.write(said)
+        opened.truncate(600 << 20)
+    one = project.git("hash-object", "-w", "--literally", "-t", "commit", str(file))
+    file.unlink()
+    (project.root / ".git/refs/heads/head").write_text(f"{one}\n")
+
+
+def _attributes(count: int) -> str:
+    return "".join(f"*{at}* a{at}=1\n" for at in range(count))
 
 
 def _many_plans(project: Project, value: bytes) -> None:

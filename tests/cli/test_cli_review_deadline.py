@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from review_repository import Project, names
 from loadproof.capacity.plan import Plan
 from loadproof.errors import InputError, Problem
 from loadproof.review import assemble
-from loadproof.review.assemble import review
+from loadproof.review.assemble import LateError, review
 from loadproof.review.model import Side
 from loadproof.review.objectives import plan_of
 from loadproof.sides import affected, tree
@@ -128,6 +130,20 @@ def test_one_profile_takes_half_of_what_is_left(project: Project, monkeypatch: p
     told = {one.pair.name: [row.message for row in one.findings if row.code == "LR064"] for one in found}
     assert told["aaa"] == told["aab"] == []
     assert "not reviewed: it alone takes more than 2." in told["search"][0]
+
+
+def test_an_alarm_that_nobody_heard_rings_again() -> None:
+    """What is raised within `__del__`, or where compiled code calls back, is printed and lost."""
+
+    class Deaf:
+        def __del__(self) -> None:
+            with suppress(LateError):
+                time.sleep(60)
+
+    with pytest.raises(LateError), Deadline(0.5).bounded():
+        Deaf()
+        time.sleep(60)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_what_was_deployed_and_cannot_be_synthesized_any_more_breaks(project: Project) -> None:

@@ -284,7 +284,7 @@ def test_names_without_an_end_are_given_up(project: Project, monkeypatch: pytest
         )
         tree = made.stdout.strip()
     commit = project.git("commit-tree", tree, "-p", "HEAD", "-m", "endless")
-    monkeypatch.setattr(git, "PATIENCE_FOR_NAMES_S", 0.5)
+    monkeypatch.setitem(git.PATIENCE_FOR_S, "ls-tree", 0.5)
     with pytest.raises(InputError, match=r"git ls-tree: no end within 0\.5 s"):
         project.sides("main", commit)
 

@@ -156,7 +156,16 @@ def test_nothing_of_a_stranger_runs_or_leaks(
     assert (found.document is None) == (name == "environment's folder is a link")  # which an app would deploy unseen
 
 
-@pytest.mark.parametrize("name", ["many huge plans", "more links than are followed"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "many huge plans",
+        "more links than are followed",
+        "huge attributes",
+        "huge attributes at the top",
+        "huge files of git's own",
+    ],
+)
 def test_what_is_too_much_to_read_leaves_the_review(
     name: str, head: Project, traps: Traps, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,3 +113,14 @@ def test_evidence_of_other_traffic_says_so() -> None:
     assert other_traffic(["workload.input_tokens.mean"]) == " It was driven with other traffic than is expected now."
     assert other_traffic(["workload"]) != ""
     assert other_traffic(["copies.max", "workloads"]) == ""
+
+
+def test_beyond_a_bound_profiles_are_counted() -> None:
+    """The worst are shown: they come first."""
+    shown = document(ordinary())
+    [first, *_] = shown["profiles"]
+    shown["profiles"] = [{**first, "profile": f"p{at}"} for at in range(203)]
+    written = as_text(shown)
+    assert "prod/p199" in written and "prod/p200" not in written
+    found = 3 * len(first["findings"])
+    assert f"And 3 more profiles with {found} findings, none worse than these; all are in" in written

@@ -52,10 +52,12 @@ def _joined(document: Document, blocks: Sequence[Block], left_out: str) -> str:
         lines += [f"> **Shortened to fit a comment.** Left out: {left_out}. `--format html` shows all.", ""]
     rows = [block.text for block in blocks if block.profile is None]
     lines += [*_TABLE_HEAD, *rows, ""] if rows else []
-    for at, profile in enumerate(document["profiles"]):
-        inside = [block.text for block in blocks if block.profile == at]
-        if inside:
-            lines += [_summary(profile), "", *inside, "</details>", ""]
+    inside: dict[int, list[str]] = {}
+    for block in blocks:
+        if block.profile is not None:
+            inside.setdefault(block.profile, []).append(block.text)
+    for at, texts in sorted(inside.items()):
+        lines += [_summary(document["profiles"][at]), "", *texts, "</details>", ""]
     return "\n".join([*lines, _footer(document)]) + "\n"
 
 

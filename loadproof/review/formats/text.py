@@ -20,6 +20,7 @@ from loadproof.terminal import Columns, Terminal, labelled
 from loadproof.untrusted import with_escapes
 
 MOST_ROWS: Final = 50
+MOST_PROFILES: Final = 200  # that are shown: each takes some milliseconds, and nobody reads thousands
 _PADDING: Final = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)  # at a line's end, colours between
 _STYLES: Final = {"break": "bold red", "risk": "red", "warning": "yellow", "info": "dim"}
 _OUTLOOK_STYLES: Final = {"misses": "bold red", "near": "yellow", "unknown": "dim", "meets": "green"}
@@ -63,9 +64,13 @@ class _Said:
         if document["profiles"]:
             yield ""
             yield self._overview()
-        for profile in document["profiles"]:
+        for profile in document["profiles"][:MOST_PROFILES]:
             yield from self._details(profile)
         yield ""
+        if more := document["profiles"][MOST_PROFILES:]:
+            found = sum(len(profile["findings"]) for profile in more)
+            counted = f"{wording.counted(len(more), 'more profile')} with {wording.counted(found, 'finding')}"
+            yield self._line((f"And {counted}, none worse than these; all are in `--format json`.", "bold"))
         yield self._line((self._compared(), "dim"))
 
     def _line(self, *parts: tuple[str, str]) -> Text:
@@ -98,7 +103,7 @@ class _Said:
         }
 
     def _overview(self) -> RenderableType:
-        rows = [self._cells(profile) for profile in self._document["profiles"]]
+        rows = [self._cells(profile) for profile in self._document["profiles"][:MOST_PROFILES]]
         looks = box.ASCII2 if self._ascii_only else box.SIMPLE_HEAD
         return Columns([self._line((column, "")) for column in rows[0]], [list(row.values()) for row in rows], looks)
 

@@ -191,7 +191,7 @@ def _traffic(before: Traffic | None, after: Traffic | None) -> tuple[str, Severi
     "Other bytes at checkout",
     reason="`.gitattributes` has git write a file otherwise than it keeps it: in another encoding, through a program "
     "(`filter`), with words put in (`ident`, and `export-subst` in archives) or other line ends. A review reads what "
-    "git keeps, and who deploys from a checkout deploys something else.",
+    "git keeps, and who deploys from a checkout deploys something else. Nor does it read attributes above 256 KiB.",
     mend="Take the attribute away from profiles, data and code.",
     source="https://git-scm.com/docs/gitattributes",
     severity="risk",
@@ -200,7 +200,13 @@ def _traffic(before: Traffic | None, after: Traffic | None) -> tuple[str, Severi
 def converted(change: Change) -> Iterator[Found]:
     before, after = change.context.pair.before, change.context.pair.after
     known = before.converted if before is not None else {}
-    new = {file: how for file, how in sorted(after.converted.items()) if known.get(file) != how} if after else {}
+    found = {file: how for file, how in sorted(after.converted.items()) if known.get(file) != how} if after else {}
+    unread = {file: how for file, how in found.items() if "not read:" in how}
+    new = {file: how for file, how in found.items() if file not in unread}
+    if unread:
+        files = listing([f"{file} (`{how}`)" for file, how in unread.items()])
+        message = f"a checkout may have other bytes than were reviewed, by `.gitattributes`: {files}"
+        yield Found("", message, "keep `.gitattributes` below 256 KiB")
     if new:
         files = listing([f"{file} (`{how}`)" for file, how in new.items()])
         message = f"a checkout has other bytes than were reviewed, by `.gitattributes`: {files}"
