@@ -114,7 +114,7 @@ def _compared(found: Any, sign: str, wanted: Any) -> bool:
     if found is None or [*found] != [*wanted]:
         return False
     left, right = (float(one["N"]) if "N" in one else one["S"] for one in (found, wanted))
-    return bool({"=": left == right, "<": left < right, "<>": left != right}[sign])
+    return bool({"=": left == right, "<": left < right, ">": left > right, "<>": left != right}[sign])
 
 
 _NAMES: Final = {"compared": _compared}
@@ -133,7 +133,7 @@ def _changes(text: str) -> list[tuple[str, str, str]]:
 @cache
 def _condition(text: str) -> CodeType:
     text = re.sub(r"attribute_not_exists\((\w+)\)", r"('\1' not in item)", text)
-    text = re.sub(r"(\w+) (=|<>|<) (:\w+)", r"compared(item.get('\1'), '\2', values['\3'])", text)
+    text = re.sub(r"(\w+) (=|<>|<|>) (:\w+)", r"compared(item.get('\1'), '\2', values['\3'])", text)
     return compile(text.replace(" OR ", " or ").replace(" AND ", " and "), "condition", "eval")
 
 
