@@ -39,6 +39,7 @@ _NAMELESS: Final = re.compile(
 )
 _ANY_NAME: Final = re.compile(r"(?:[\w-]+[/:])?[*?]+(?:[/:].*)?")
 # Ends of a name that no other name has: a hash before them, and what Secrets Manager adds to an ARN.
+_KIND: Final = re.compile(r"\*\.[A-Za-z0-9]+")
 _OWN_END: Final = re.compile(r"-(?:[0-9a-f]{8}-\*|\?{6})\Z")
 _WRITES: Final = (
     *("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload", "s3:PutObjectAcl"),
@@ -203,9 +204,12 @@ def _is_wild(place: str) -> bool:
 
 
 def _names_some(place: str) -> bool:
-    """True where a wildcard stands beside letters of a name: `prod-*`, `prod?eu`, `*-prod` are how others read, too."""
+    """True where a wildcard stands beside letters of a name: `prod-*`, `prod?eu`, `*-prod` are how others read, too.
+
+    `*.zip` is a kind of file, and all of it.
+    """
     parts = (_OWN_END.sub("", part) for part in re.split("[:/]", re.sub(r"\Aarn:[^:]*:", "", place)))
-    return any(_is_wild(part) and part.strip("*?") for part in parts)
+    return any(_is_wild(part) and part.strip("*?") and not _KIND.fullmatch(part) for part in parts)
 
 
 def _is_whole_service(action: str) -> bool:
