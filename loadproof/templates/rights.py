@@ -38,8 +38,8 @@ _NAMELESS: Final = re.compile(
     re.VERBOSE,
 )
 _ANY_NAME: Final = re.compile(r"(?:[\w-]+[/:])?[*?]+(?:[/:].*)?")
-# Ends of a name that no other name has: a hash before them, and what Secrets Manager adds to an ARN.
 _KIND: Final = re.compile(r"\*\.[A-Za-z0-9]+")
+# Ends of a name that no other name has: a hash before them, and what Secrets Manager adds to an ARN.
 _OWN_END: Final = re.compile(r"-(?:[0-9a-f]{8}-\*|\?{6})\Z")
 _WRITES: Final = (
     *("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload", "s3:PutObjectAcl"),
