@@ -9,7 +9,7 @@ from typing import Any
 from moto.backends import get_backend
 
 from loadproof.localcloud.refusals.rules import Rule, check_policy, check_tags, require
-from loadproof.localcloud.wire import Caller, Params
+from loadproof.localcloud.wire import AwsError, Caller, Params
 
 # Services whose service-linked role takes no suffix, of those that stacks here lead to (recorded).
 _NO_SUFFIX = {
@@ -63,7 +63,7 @@ def _check_trust(caller: Caller, document: str) -> None:
     check_policy(document, trust=True)
     _check_size(document, _MOST_OF_TRUST, "Cannot exceed quota for ACLSizePerRole")
     for arn in unknown_principals(caller, document):
-        require(False, "MalformedPolicyDocument", f'Invalid principal in policy: "AWS":"{arn}"')
+        raise AwsError("MalformedPolicyDocument", f'Invalid principal in policy: "AWS":"{arn}"')
 
 
 def unknown_principals(caller: Caller, document: str) -> list[str]:

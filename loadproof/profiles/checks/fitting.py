@@ -232,13 +232,13 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Found]:
             continue  # weights that do not fit at all are LP304's
         fitting = int(cache.tokens_within(left / count)) // 256 * 256
         unset, family = name == "the model's context", FAMILIES[placed.component.container.family]
-        stops = family.holds_longest and (not unset or family.longest_is_context)
+        starts = unset and not (family.holds_longest and family.longest_is_context)
         yield Found(
             placed.at("container", "settings") if unset else placed.at(*name.split(".")),
             f"one request of {tokens} tokens{f' ({name})' if unset else ''} needs {needed / GB:.1f} GB of KV cache, "
             f"the weights leave {left / GB:.1f} GB on {instance.instance_type}",
             f"set a limit of at most {fitting} tokens, or give the copy more memory",
-            None if stops or not unset else "warning",
+            "warning" if starts else None,
         )
 
 
