@@ -9,6 +9,7 @@ from loadproof.catalog.models import (
     is_gated,
     is_packed,
     model_ids,
+    named_quantization,
     near_models,
     published_elsewhere,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "layer_arn",
     "misspelt_region",
     "model_ids",
+    "named_quantization",
     "near_models",
     "price_addresses",
     "published_elsewhere",

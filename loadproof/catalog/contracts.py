@@ -258,10 +258,14 @@ def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, st
         and (not refusal.driver_below or _older(running.driver, refusal.driver_below))
         and (not refusal.quantizations or running.quantization in refusal.quantizations.split())
         and (not refusal.variables or any(re.search(refusal.variables, one) for one in written))
-        and (not refusal.missing or (running.variables is not None and refusal.missing not in running.variables))
+        and (not refusal.missing or _all_missing(refusal.missing, running.variables))
         and (not refusal.mounted or running.mounted)
         and (not refusal.remote_code or running.remote_code is False)
     )
+
+
+def _all_missing(names: str, variables: Mapping[str, str] | None) -> bool:
+    return variables is not None and not any(name in variables for name in names.split())
 
 
 def _ids(running: Running) -> tuple[str, ...]:

@@ -78,6 +78,11 @@ def is_packed(model_id: str) -> bool:
     return bool(_packed_ending(model_id))
 
 
+def named_quantization(model_id: str) -> str | None:
+    """The quantization that the ending of a packed checkpoint's name says."""
+    return next((quantization for ending, quantization in _PACKED.items() if ending.search(model_id)), None)
+
+
 def _published_as(model_id: str) -> str:
     """The listed id of the same name, where packers publish under their own; a name without a publisher is nobody's."""
     if "/" not in model_id or any(candidate in model_ids() for candidate in _same_shape(model_id)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
@@ -130,14 +131,32 @@ def _engine(container: LmiContainer) -> Iterator[Contradiction]:
         yield Contradiction(path, found, "write auto, or give container.image of a -tensorrtllm tag")
 
 
+# DJL Serving's own, in engines/python/setup/djl_python; a name nearly one of these is meant to be it.
+_HANDLERS: Final = tuple(
+    f"djl_python.{name}"
+    for name in (
+        "huggingface",
+        "tensorrt_llm",
+        "transformers_neuronx",
+        "sentence_transformers",
+        "lmi_vllm.vllm_async_service",
+        "lmi_trtllm.trtllm_async_service",
+    )
+)
+
+
 def _entry_point(container: LmiContainer) -> Iterator[Contradiction]:
     entry = container.settings.entrypoint
+    near = difflib.get_close_matches(entry or "", _HANDLERS, n=1, cutoff=0.9)
+    if near and entry not in _HANDLERS:
+        found = f"No module named '{entry}': nearly {near[0]}"
+        yield Contradiction(("settings", "entrypoint"), found, f"write {near[0]}")
     if entry is not None and not (_MODULE.fullmatch(entry) or _SCRIPT.fullmatch(entry)):
         yield Contradiction(("settings", "entrypoint"), "no Python module and no .py file", "write such as model.py")
 
 
 def _speculative_contradictions(container: LmiContainer, wanted: vllm.VllmSpeculative) -> Iterator[Contradiction]:
-    yield from vllm.speculative_contradictions(wanted)
+    yield from vllm.speculative_contradictions(wanted, container.settings.tensor_parallel_degree)
     engine = container.settings.rolling_batch
     if engine in ("disable", "trtllm"):
         found = f"rolling_batch {engine} has no vLLM that speculates"
@@ -230,7 +249,7 @@ FAMILY = ContainerFamily(
         ),
         Refusal(
             code="LP391",
-            title="Entry point that is no Python",
+            title="Entry point that is no Python, or nearly a name of DJL Serving's",
             reason="DJL Serving imports it: a module like djl_python.huggingface, or a .py file of the artifact.",
             mend="Name the module or the file, without `..`.",
             check=_entry_point,

@@ -20,7 +20,6 @@ from loadproof.families.family import (
     ModelVariables,
     PublishedImage,
     PublishedName,
-    Refusal,
     S,
     Settings,
     Speculation,
@@ -134,8 +133,8 @@ def _switched_off(variable: str) -> dict[str, str]:
     return {variable.replace("SM_VLLM_", "SM_VLLM_NO_", 1): "true"}
 
 
-def speculative_contradictions(wanted: VllmSpeculative) -> Iterator[Contradiction]:
-    """Fields that the method has no use for, or needs."""
+def speculative_contradictions(wanted: VllmSpeculative, degree: int | None) -> Iterator[Contradiction]:
+    """Fields that the method has no use for, or needs. `degree`: what the model shards over, None where unset."""
     yield from draft_contradictions(wanted)
     if wanted.method != "ngram" and wanted.longest_ngram_tokens is not None:
         found = f"`longest_ngram_tokens` has no use with method {wanted.method}"
@@ -143,6 +142,10 @@ def speculative_contradictions(wanted: VllmSpeculative) -> Iterator[Contradictio
     if not wanted.drafted and wanted.draft_tensor_parallel_degree is not None:
         found = f"`draft_tensor_parallel_degree` has no use with method {wanted.method}"
         yield Contradiction(("speculative", "draft_tensor_parallel_degree"), found, "delete it")
+    elif degree is not None and wanted.draft_tensor_parallel_degree not in (None, 1, degree):
+        # vllm/config/speculative.py: "cannot be other value than 1 or target model tensor_parallel_size".
+        found = f"a draft over {wanted.draft_tensor_parallel_degree} accelerators, the model shards over {degree}"
+        yield Contradiction(("speculative", "draft_tensor_parallel_degree"), found, f"write 1 or {degree}")
 
 
 def speculation_by(
@@ -155,20 +158,6 @@ def speculation_by(
         read=lambda variables: VllmSpeculative.from_json(variables[variable]) if variable in variables else None,
         check=check,
     )
-
-
-def _step(container: VllmContainer) -> Iterator[Contradiction]:
-    settings = container.settings
-    step, longest, sequences = settings.max_num_batched_tokens, settings.max_model_len, settings.max_num_seqs
-    if step is None:
-        return
-    path = ("settings", "max_num_batched_tokens")
-    if settings.enable_chunked_prefill is False and longest is not None and step < longest:
-        found = f"{step} tokens a step cannot hold a prompt of max_model_len {longest} without chunked prefill"
-        yield Contradiction(path, found, f"write at least {longest}, or enable_chunked_prefill: true")
-    if sequences is not None and step < sequences:
-        found = f"{step} tokens a step are fewer than max_num_seqs {sequences}"
-        yield Contradiction(path, found, f"write at least {sequences}")
 
 
 FAMILY = ContainerFamily(
@@ -199,16 +188,8 @@ FAMILY = ContainerFamily(
     ),
     quantizations=QUANTIZATIONS,
     speculation=speculation_by(
-        "SM_VLLM_SPECULATIVE_CONFIG", lambda container, wanted: speculative_contradictions(wanted)
-    ),
-    refusals=(
-        Refusal(
-            code="LP232",
-            title="Step too small for a request",
-            reason="Without chunked prefill a whole prompt runs in one step, and each sequence needs a token in it.",
-            mend="Raise max_num_batched_tokens, or leave chunked prefill on.",
-            check=_step,
-        ),
+        "SM_VLLM_SPECULATIVE_CONFIG",
+        lambda container, wanted: speculative_contradictions(wanted, container.settings.tensor_parallel_degree),
     ),
     protocol="openai",
     image=PublishedImage("vllm", "vllm.json"),

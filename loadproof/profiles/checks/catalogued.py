@@ -268,16 +268,19 @@ def quantization_unsupported(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP323",
     "Quantization is not the checkpoint's",
-    reason="A server finds out by itself; memory, step times and costs are predicted for what the profile says.",
+    reason="A server finds out by itself, or stops where it is told of another packed format; memory, step times and "
+    "costs are predicted for what the profile says.",
     mend="Write the quantization of the published checkpoint. Weights converted otherwise: name them in model.id.",
     severity="warning",
 )
 def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
-    row = catalog.architecture(model.id)
-    if row is not None and model.architecture is None and row.quantization not in ("none", model.quantization):
-        found = f"the checkpoint of {model.id} is stored in {row.quantization}, found {model.quantization}"
-        yield Found(placed.at("model", "quantization"), found, f"write {row.quantization}")
+    row = catalog.architecture(model.id) if model.architecture is None else None
+    stored = row.quantization if row is not None else catalog.named_quantization(model.id)
+    if stored not in (None, "none", model.quantization):
+        found = f"the checkpoint of {model.id} is stored in {stored}, found {model.quantization}"
+        packed = {stored, model.quantization} <= {"awq", "gptq", "mxfp4"}
+        yield Found(placed.at("model", "quantization"), found, f"write {stored}", "error" if packed else None)
 
 
 @component_rule(

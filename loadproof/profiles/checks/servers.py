@@ -26,6 +26,30 @@ for _family in FAMILIES.values():
 
 
 @component_rule(
+    "LP232",
+    "Step too small for a request",
+    reason="Without chunked prefill a whole prompt runs in one step of vLLM, LMI's too, and each sequence needs a "
+    "token in it (SchedulerConfig).",
+    mend="Raise the tokens of a step, or leave chunked prefill on.",
+)
+def step_too_small(placed: Placed) -> Iterator[Found]:
+    container = placed.component.container
+    family, settings = FAMILIES[container.family], container.settings
+    name, step = family.step_tokens_setting, family.value(settings, family.step_tokens_setting)
+    if name is None or step is None or not hasattr(settings, "enable_chunked_prefill"):
+        return
+    place = placed.at("container", "settings", name)
+    longest, sequences = (family.value(settings, name) for name in (family.longest_setting, family.sequences_setting))
+    if settings.enable_chunked_prefill is False and longest is not None and step < longest:
+        limit = f"{family.longest_setting} {longest}"
+        found = f"{step} tokens a step cannot hold a prompt of {limit} without chunked prefill"
+        yield Found(place, found, f"write at least {longest}, or enable_chunked_prefill: true")
+    if sequences is not None and step < sequences:
+        found = f"{step} tokens a step are fewer than {family.sequences_setting} {sequences}"
+        yield Found(place, found, f"write at least {sequences}")
+
+
+@component_rule(
     "LP238",
     "Speculative decoding that its method cannot do",
     reason="The server stops at start-up, or ignores the field and proposes nothing.",
