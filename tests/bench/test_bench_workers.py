@@ -30,9 +30,9 @@ pytestmark = [
 
 
 def spec_for(endpoint: FakeEndpoint, *loads: Load, workers: int = 2) -> BenchmarkSpec:
-    """Without a component: no process that observes its copies, a second each, runs beside the workers."""
+    """At its own address: no process that observes copies runs beside the workers, and none of them loads an SDK."""
     return BenchmarkSpec(
-        target=parse_target("sagemaker://demo", "tgi", streaming=True, endpoint_url=endpoint.url),
+        target=parse_target(f"{endpoint.url}/invocations", "tgi", streaming=True),
         workload=WorkloadSpec(fixed_tokens(16), fixed_tokens(6)),
         concurrency=(1,),
         requests_per_level=6,
