@@ -32,9 +32,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOYED = sorted(file for file in (ROOT / "deploy_profiles").glob("*/*.yaml") if file.name != "environment.yaml")
 BLACKWELL = Constraints(instance_types=("ml.p6-b200.48xlarge", "ml.p6-b300.48xlarge"))
 # Enough to choose among, of every size.
-AMONG = Constraints(
-    ("ml.g5.2xlarge", "ml.g5.12xlarge", "ml.g6e.2xlarge", "ml.g6e.12xlarge", "ml.p4d.24xlarge", "ml.p5.48xlarge")
-)
+AMONG = Constraints(("ml.g5.2xlarge", "ml.g6e.2xlarge", "ml.g6e.12xlarge", "ml.p5.48xlarge"))
 WHOLE = (DEPLOYED[0], *DEPLOYED[3:5])  # base's llama-2-7b, dev's two: each model once among all types of the catalog
 GOOD = sorted(file for file in (ROOT / "tests/profiles/good").glob("*.y*ml") if file.name != "environment.yaml")
 
