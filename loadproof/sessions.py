@@ -217,8 +217,10 @@ def _sampled(one: SessionClass) -> tuple[ExpectedStep, ...]:
     while left > 0:
         steps = one.drawn(chance)
         for found, step in zip(sums, steps, strict=False):
-            row = (1, step.input_tokens, step.history_tokens, step.output_tokens)
-            found[:] = map(sum, zip(found, row, strict=True))
+            found[0] += 1
+            found[1] += step.input_tokens
+            found[2] += step.history_tokens
+            found[3] += step.output_tokens
         sessions, left = sessions + 1, left - len(steps)
     return tuple(ExpectedStep(sent / sessions, *(total / sent for total in totals)) for sent, *totals in sums if sent)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, inf, log, log1p, sqrt
+from math import exp, log, log1p, sqrt
 from random import Random
 from statistics import NormalDist
 from typing import Final, Literal
@@ -67,8 +67,10 @@ class TokenCounts:
         return self._cut(value)
 
     def _cut(self, value: float) -> int:
-        most = inf if self.maximum is None else self.maximum
-        return int(max(self.minimum, 1, min(round(value), most)))
+        count = round(value)
+        if self.maximum is not None and count > self.maximum:
+            count = self.maximum
+        return max(self.minimum, 1, count)
 
 
 @lru_cache(maxsize=64)
@@ -88,6 +90,7 @@ def lognormal(mean: float, stddev: float, chance: Random) -> float:
     return chance.lognormvariate(*log_parameters(mean, stddev))
 
 
+@lru_cache(maxsize=256)
 def log_parameters(mean: float, stddev: float) -> tuple[float, float]:
     """(μ, σ) of the logarithm of a lognormal with this mean and deviation.
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Final, Literal
 
 from loadproof.catalog.readers import HostImage, table
@@ -151,7 +152,8 @@ def starts_on(cuda: str, host: HostImage, image: str = "") -> bool:
     return cuda.partition(".")[0] in host.starts_cuda or (exception == cuda and "13" in host.starts_cuda)
 
 
-def software_of(image: str) -> dict[str, str]:
+@lru_cache(maxsize=64)
+def software_of(image: str) -> Mapping[str, str]:
     """Software and version that an image names, and what those pack. Empty for an image of nobody's known."""
     repository, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
     found: dict[str, str] = {}
@@ -162,9 +164,10 @@ def software_of(image: str) -> dict[str, str]:
     for packed in _facts_of(found, "packs"):
         name, _, version_packed = packed.value.partition(" ")
         found.setdefault(name, version_packed)
-    return found
+    return MappingProxyType(found)
 
 
+@lru_cache(maxsize=256)
 def fact(image: str, name: str) -> str | None:
     """The value of one fact about an image; None where nobody published it."""
     return next((one.value for one in _facts_of(software_of(image), name)), None)
@@ -250,14 +253,13 @@ def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, st
         version = software.get(refusal.software)
         if version is None or not within(version, refusal.since, refusal.before):
             return False
-    written = [f"{name}={value}" for name, value in (running.variables or {}).items()]
     return (
         (not refusal.image or re.search(refusal.image, running.image) is not None)
         and (not refusal.models or any(re.search(refusal.models, one) for one in _ids(running)))
         and (not refusal.accelerators or running.accelerator in refusal.accelerators.split("; "))
         and (not refusal.driver_below or _older(running.driver, refusal.driver_below))
         and (not refusal.quantizations or running.quantization in refusal.quantizations.split())
-        and (not refusal.variables or any(re.search(refusal.variables, one) for one in written))
+        and (not refusal.variables or any(re.search(refusal.variables, one) for one in _written(running)))
         and (not refusal.missing or _all_missing(refusal.missing, running.variables))
         and (not refusal.mounted or running.mounted)
         and (not refusal.remote_code or running.remote_code is False)
@@ -266,6 +268,10 @@ def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, st
 
 def _all_missing(names: str, variables: Mapping[str, str] | None) -> bool:
     return variables is not None and not any(name in variables for name in names.split())
+
+
+def _written(running: Running) -> Iterator[str]:
+    return (f"{name}={value}" for name, value in (running.variables or {}).items())
 
 
 def _ids(running: Running) -> tuple[str, ...]:
@@ -282,6 +288,7 @@ def within(version: str, since: str, before: str) -> bool:
     return (not since or _numbers(version) >= _numbers(since)) and (not before or _numbers(version) < _numbers(before))
 
 
+@lru_cache(maxsize=1024)
 def _numbers(version: str) -> tuple[int, ...]:
     """`0.30.0` as numbers, trailing zeros dropped, so that 0.30 and 0.30.0 are one."""
     numbers = [int(part) for part in version.split(".")]

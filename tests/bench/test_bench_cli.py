@@ -29,8 +29,9 @@ ENTRY = [sys.executable, "-c", f"{PATIENT}from loadproof.cli.main import main; m
 DEMO = ["--target", "sagemaker://demo", "--protocol", "tgi"]
 
 
-def arguments(endpoint: FakeEndpoint, *more: str) -> list[str]:
-    target = ["--target", "sagemaker://demo/demo-main", "--endpoint-url", endpoint.url, "--protocol", "tgi"]
+def arguments(endpoint: FakeEndpoint, *more: str, component: str = "/demo-main") -> list[str]:
+    """Without a component nobody observes copies, which costs a process, and a second of it."""
+    target = ["--target", f"sagemaker://demo{component}", "--endpoint-url", endpoint.url, "--protocol", "tgi"]
     return [*ENTRY, *target, "--input-tokens", "16", "--output-tokens", "6", "--warmup", "1", *more]
 
 
@@ -92,12 +93,13 @@ def test_an_http_target_is_reached_by_its_own_url(tmp_path: Path) -> None:
 def test_errors_and_missed_objectives_exit_1(tmp_path: Path) -> None:
     """One refused request of four; and, in a run without errors, an objective no server could meet."""
     with serving(FakeEndpoint(fault_of={3: "refuse"}.get)) as endpoint:
-        done = bench_here(tmp_path, arguments(endpoint, "--concurrency", "1", "--requests-per-level", "4"))
+        four = arguments(endpoint, "--concurrency", "1", "--requests-per-level", "4", component="")
+        done = bench_here(tmp_path, four)
     assert done.returncode == 1, done.stderr
     assert "Errors at 1 in flight: 1 model_error" in done.stdout
     with serving(FakeEndpoint()) as endpoint:
-        impossible = ["--objective", "requests_per_s_min=1000000"]
-        done = bench_here(tmp_path, arguments(endpoint, "--concurrency", "1", "--requests-per-level", "6", *impossible))
+        impossible = ["--requests-per-level", "6", "--objective", "requests_per_s_min=1000000"]
+        done = bench_here(tmp_path, arguments(endpoint, "--concurrency", "1", *impossible, component=""))
     assert done.returncode == 1, done.stderr
     assert "FAIL" in done.stdout
 
@@ -107,7 +109,7 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
     with socket.socket() as held:  # bound but not listening: nobody else can take the port, connecting is refused
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        done = bench(tmp_path, [*ENTRY, "--target", url, "--protocol", "openai", "--out", "r", "--format", "json"])
+        done = bench_here(tmp_path, [*ENTRY, "--target", url, "--protocol", "openai", "--out", "r", "--format", "json"])
     assert done.returncode == 3 and done.stdout == ""
     assert done.stderr.startswith("loadproof: the endpoint cannot be reached") and done.stderr.count("\n") == 1
     assert not (tmp_path / "r").exists()
@@ -241,7 +243,7 @@ def test_a_killed_run_is_readable_and_resumes_to_the_same_verdict(tmp_path: Path
 def test_a_killed_run_of_any_kind_resumes_to_the_end(tmp_path: Path, load: list[str]) -> None:
     """kill -9 in mid-level, then --resume alone: every planned level has its end, and the summary is whole."""
     with serving(FakeEndpoint(ttft_s=0.02)) as endpoint:
-        command = arguments(endpoint, *load, "--requests-per-level", "20", "--format", "json")
+        command = arguments(endpoint, *load, "--requests-per-level", "20", "--format", "json", component="")
         if "--duration-s" in command:
             command = [word for word in command if word not in ("--requests-per-level", "20")]
         process = subprocess.Popen(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from loadproof.bench.learn import closeness
 from loadproof.bench.learn.closeness import predicted, twins_of
 from loadproof.bench.learn.fitting import spread_s
 from loadproof.bench.learn.reading import read_recorded
@@ -38,7 +39,7 @@ def test_times_of_whole_seconds_are_no_bursts() -> None:
     assert list(spread_s([0.0, 0.0, 0.5])) == [0, 0, 0.5]
 
 
-def test_a_recorded_system_prompt_is_kept_as_a_learned_one_is(tmp_path: Path) -> None:
+def test_a_recorded_system_prompt_is_kept_as_a_learned_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine tenths of each prompt are everybody's: without them both would prefill ten times as much."""
     messages = [{"role": "system", "content": "s" * 7200}, {"role": "user", "content": "q" * 800}]
     answer = {"choices": [], "usage": {"prompt_tokens": 2000, "completion_tokens": 8}}
@@ -50,6 +51,7 @@ def test_a_recorded_system_prompt_is_kept_as_a_learned_one_is(tmp_path: Path) ->
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
     profile = load_profile(VLLM)
+    monkeypatch.setattr(closeness, "DRAWS", 0)  # the recorded traffic alone is asked about
 
     def with_workload(**changes: object) -> Profile:
         fixed = {"input_tokens": 2000, "output_tokens": 8, "turns": 1, "classes": (), **changes}

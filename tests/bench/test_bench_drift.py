@@ -1,7 +1,11 @@
-"""Whether traffic is still what was proven: how often that is asked in vain, and how soon it is seen."""
+"""Whether traffic is still what was proven: how often that is asked in vain, and how soon it is seen.
+
+Tests of one workload stand together: its lengths are drawn once for all of them (`drawn_of` keeps the last).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
 from random import Random
@@ -10,6 +14,7 @@ import numpy as np
 import pytest
 from bench_recorded import DAY_S, DAY_SHAPE, MONDAY_S, WORKLOAD, recorded
 
+from loadproof.bench.learn import proven as workload_drawn
 from loadproof.bench.learn.clock import shaped_s
 from loadproof.bench.learn.drift import DAY_AT, HOUR_AT, Cells, Drift, drift_of, fair_worth
 from loadproof.bench.learn.proven import cost_of_a_session, drawn_of
@@ -17,6 +22,17 @@ from loadproof.bench.learn.recorded import Recorded
 from loadproof.profiles import load_profile
 from loadproof.profiles.mixture import mixture_of
 from loadproof.profiles.schema import Profile, Workload
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn_less() -> Iterator[None]:
+    """50,000 requests of the proven workload instead of 200,000: a share of an eighth is then known to
+    √(7 / 50,000) = 1.2% of itself, which is still far within the 5% that are no alarm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workload_drawn, "_DRAWS", 50_000)
+        drawn_of.cache_clear()
+        yield
+    drawn_of.cache_clear()
 
 
 def by_name(found: list[Drift]) -> dict[str, Drift]:
@@ -41,7 +57,7 @@ def changed(profile: Profile, **changes: object) -> Profile:
 
 def test_a_cells_share_is_an_eighth(proven: Profile) -> None:
     """Eight quantiles, and next to nothing outside of what was drawn; each with 5% on top."""
-    shares = [exp(one) / 1.05 for one in Cells.of(drawn_of(mixture_of(proven.workload)).prompts).log_allowed]
+    shares = [exp(one) / 1.05 for one in Cells.of(drawn_of(mixture_of(proven.workload), 0).prompts).log_allowed]
     assert shares[0] == shares[-1] == pytest.approx(1e-4)
     assert sum(shares[1:-1]) == pytest.approx(1, abs=1e-3)
     assert max(shares) == pytest.approx(0.125, rel=0.05)
@@ -127,78 +143,9 @@ def test_a_shape_is_not_tested_where_nothing_tells_the_hour(proven: Profile) -> 
     assert (found[0].since, 0 < (found[0].after_s or 0) < DAY_S) == (None, True)
 
 
-TURNS = {"turns": 6, "think_time_s": 20}
-
-
-def test_conversations_as_proven_are_no_alarm(proven: Profile) -> None:
-    """Turns come in clusters: what is tested is when conversations begin, and how many turns they have."""
-    found, notes = drift_of(changed(proven, **TURNS), recorded(31, 4, turns=6))
-    assert (moved(found), notes) == ([], [])
-    assert by_name(found)["sessions/s"].proven == pytest.approx(0.01 / 6)
-
-
-def test_prompts_that_tell_no_turn_are_not_held_against_what_a_turn_brings(proven: Profile) -> None:
-    """The last of six turns is too long for a log to keep its text: what is new in its prompt is not known."""
-    traffic = recorded(7, 4, turns=6)
-    for place, turn in enumerate(traffic.turns):
-        if turn == 6:
-            traffic.turns[place], traffic.new_tokens[place] = 0, traffic.input_tokens[place] + 4000
-    assert moved(drift_of(changed(proven, **TURNS), traffic)[0]) == []
-
-
-def test_twice_the_turns_are_seen(proven: Profile) -> None:
-    """Half as many conversations of twelve turns: as many requests, as long as they were."""
-    found = by_name(drift_of(changed(proven, **TURNS), recorded(3, 4, turns=12))[0])
-    assert [one for one in found if found[one].moved] == ["turns"]
-    assert (found["turns"].proven, found["turns"].found) == (6, pytest.approx(12, rel=0.01))
-
-
 def test_single_requests_that_became_conversations_are_seen(proven: Profile) -> None:
     """Whole prompts get longer, and a session has four requests."""
     assert moved(drift_of(proven, recorded(3, 4, turns=4))[0]) == ["prompt tokens", "turns"]
-
-
-def test_sessions_that_nothing_tells_apart_are_said(proven: Profile) -> None:
-    """Lengths are tested against whole prompts, each for a sixth; turns and the rate cannot be."""
-    found, notes = drift_of(changed(proven, **TURNS), recorded(31, 4, turns=6, told=False))
-    assert (len(found), moved(found)) == (3, [])
-    assert notes == [
-        "turns are not tested: nothing in this traffic tells which requests begin a session",
-        "the rate is not tested: the profile's sessions have several requests, and nothing in this traffic tells which "
-        "begin one",
-    ]
-
-
-LONG = {
-    "name": "long",
-    "share": 0.3,
-    "input_tokens": {"distribution": "lognormal", "mean": 2000, "stddev": 300, "min": 16, "max": 4000},
-    "output_tokens": {"distribution": "lognormal", "mean": 400, "stddev": 90, "min": 1, "max": 1000},
-}
-
-
-def test_a_mixtures_own_traffic_is_no_alarm_and_foreign_traffic_is(proven: Profile) -> None:
-    """Three tenths of another class; then all of the workload's own kind, which no class is."""
-    mixed = changed(proven, classes=(LONG,))
-    own, foreign = recorded(7, 5, long_share=0.3), recorded(7, 5)
-    assert moved(drift_of(mixed, own)[0]) == []
-    assert moved(drift_of(mixed, foreign)[0]) == ["prompt tokens", "answer tokens", "prompts with answers"]
-    assert by_name(drift_of(mixed, own)[0])["prompt tokens"].proven == pytest.approx(0.7 * 600 + 0.3 * 2000, rel=0.01)
-
-
-def test_steps_of_an_agent_are_no_alarm(proven: Profile) -> None:
-    """Prompts of 3,000 and of 3,000 + 200 + 2,000, as a trace has them, which tells no sessions."""
-    steps = (
-        {"name": "plan", "input_tokens": 3000, "output_tokens": 200},
-        {"name": "answer", "input_tokens": 2000, "output_tokens": 500, "pause_s": 5},
-    )
-    chance, now_s, traffic = Random(3), 0.0, Recorded(began_s=MONDAY_S)
-    while (now_s := now_s + chance.expovariate(0.005)) < 3 * DAY_S:
-        traffic.at_s.extend((now_s, now_s))
-        traffic.input_tokens.extend((3000, 5200))
-        traffic.output_tokens.extend((200, 500))
-        traffic.turns.extend((0, 0))
-    assert moved(drift_of(changed(proven, steps=steps), traffic)[0]) == []
 
 
 def test_lengths_that_go_together_are_seen(proven: Profile) -> None:
@@ -242,3 +189,72 @@ def test_a_rate_that_was_not_proven_is_not_tested(proven: Profile) -> None:
         "prompts and answers together are",
         "the rate is",
     ]
+
+
+TURNS = {"turns": 6, "think_time_s": 20}
+
+
+def test_conversations_as_proven_are_no_alarm(proven: Profile) -> None:
+    """Turns come in clusters: what is tested is when conversations begin, and how many turns they have."""
+    found, notes = drift_of(changed(proven, **TURNS), recorded(31, 4, turns=6))
+    assert (moved(found), notes) == ([], [])
+    assert by_name(found)["sessions/s"].proven == pytest.approx(0.01 / 6)
+
+
+def test_sessions_that_nothing_tells_apart_are_said(proven: Profile) -> None:
+    """Lengths are tested against whole prompts, each for a sixth; turns and the rate cannot be."""
+    found, notes = drift_of(changed(proven, **TURNS), recorded(31, 4, turns=6, told=False))
+    assert (len(found), moved(found)) == (3, [])
+    assert notes == [
+        "turns are not tested: nothing in this traffic tells which requests begin a session",
+        "the rate is not tested: the profile's sessions have several requests, and nothing in this traffic tells which "
+        "begin one",
+    ]
+
+
+def test_prompts_that_tell_no_turn_are_not_held_against_what_a_turn_brings(proven: Profile) -> None:
+    """The last of six turns is too long for a log to keep its text: what is new in its prompt is not known."""
+    traffic = recorded(7, 4, turns=6)
+    for place, turn in enumerate(traffic.turns):
+        if turn == 6:
+            traffic.turns[place], traffic.new_tokens[place] = 0, traffic.input_tokens[place] + 4000
+    assert moved(drift_of(changed(proven, **TURNS), traffic)[0]) == []
+
+
+def test_twice_the_turns_are_seen(proven: Profile) -> None:
+    """Half as many conversations of twelve turns: as many requests, as long as they were."""
+    found = by_name(drift_of(changed(proven, **TURNS), recorded(3, 4, turns=12))[0])
+    assert [one for one in found if found[one].moved] == ["turns"]
+    assert (found["turns"].proven, found["turns"].found) == (6, pytest.approx(12, rel=0.01))
+
+
+LONG = {
+    "name": "long",
+    "share": 0.3,
+    "input_tokens": {"distribution": "lognormal", "mean": 2000, "stddev": 300, "min": 16, "max": 4000},
+    "output_tokens": {"distribution": "lognormal", "mean": 400, "stddev": 90, "min": 1, "max": 1000},
+}
+
+
+def test_a_mixtures_own_traffic_is_no_alarm_and_foreign_traffic_is(proven: Profile) -> None:
+    """Three tenths of another class; then all of the workload's own kind, which no class is."""
+    mixed = changed(proven, classes=(LONG,))
+    own, foreign = recorded(7, 5, long_share=0.3), recorded(7, 5)
+    assert moved(drift_of(mixed, own)[0]) == []
+    assert moved(drift_of(mixed, foreign)[0]) == ["prompt tokens", "answer tokens", "prompts with answers"]
+    assert by_name(drift_of(mixed, own)[0])["prompt tokens"].proven == pytest.approx(0.7 * 600 + 0.3 * 2000, rel=0.01)
+
+
+def test_steps_of_an_agent_are_no_alarm(proven: Profile) -> None:
+    """Prompts of 3,000 and of 3,000 + 200 + 2,000, as a trace has them, which tells no sessions."""
+    steps = (
+        {"name": "plan", "input_tokens": 3000, "output_tokens": 200},
+        {"name": "answer", "input_tokens": 2000, "output_tokens": 500, "pause_s": 5},
+    )
+    chance, now_s, traffic = Random(3), 0.0, Recorded(began_s=MONDAY_S)
+    while (now_s := now_s + chance.expovariate(0.005)) < 3 * DAY_S:
+        traffic.at_s.extend((now_s, now_s))
+        traffic.input_tokens.extend((3000, 5200))
+        traffic.output_tokens.extend((200, 500))
+        traffic.turns.extend((0, 0))
+    assert moved(drift_of(changed(proven, steps=steps), traffic)[0]) == []

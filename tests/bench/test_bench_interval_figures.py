@@ -413,10 +413,12 @@ class Drawing:
     def __init__(self) -> None:
         self.drawn = 0
 
-    def integers(self, low: int, high: int, blocks: int) -> np.ndarray:
+    def integers(self, low: int, high: int, draws_and_blocks: tuple[int, int]) -> np.ndarray:
+        """A row a draw."""
         assert low == 0
-        self.drawn += 1
-        return (self.drawn + np.arange(blocks)) % high
+        draws, blocks = draws_and_blocks
+        before, self.drawn = self.drawn, self.drawn + draws
+        return (np.arange(before + 1, self.drawn + 1)[:, None] + np.arange(blocks)) % high
 
 
 @pytest.fixture

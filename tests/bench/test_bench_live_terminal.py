@@ -23,7 +23,7 @@ def endpoint() -> Iterator[FakeEndpoint]:
 
 
 def bench(endpoint: FakeEndpoint, folder: Path, *more: str) -> list[str]:
-    words = f"bench --target {endpoint.url}/invocations --protocol tgi --concurrency 2,4 --requests-per-level 30"
+    words = f"bench --target {endpoint.url}/invocations --protocol tgi --concurrency 2,4 --requests-per-level 20"
     words += f" --output-tokens 10 --input-tokens 16 --objective ttft_p95_ms=60000 --out {folder / 'run'}"
     return [*CLI, *words.split(), *more]
 
@@ -45,7 +45,7 @@ def test_a_run_on_a_terminal(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     terminal.read(lambda: any("█" in line for line in terminal.screen.lines))
     text = "\n".join(lines)
     assert (
-        "  2 in flight ·     30/30" in text and "In flight " in text and "Client " in text and "Verdict so far" in text
+        "  2 in flight ·     20/20" in text and "In flight " in text and "Client " in text and "Verdict so far" in text
     )
     assert terminal.screen.coloured
     assert terminal.end() in (0, 1, 3)  # a busy machine's client is late, and says so
@@ -66,7 +66,7 @@ def test_a_run_that_is_stopped_gives_the_terminal_back(
 
 def test_a_run_that_fails_gives_the_terminal_back(tmp_path: Path) -> None:
     """The endpoint refuses every request of the second level's warm-up: exit 3, and the reason can be read."""
-    with serving(FakeEndpoint(itl_s=0.02, fault_of=lambda number: "no_capacity" if number >= 34 else None)) as failing:
+    with serving(FakeEndpoint(itl_s=0.02, fault_of=lambda number: "no_capacity" if number >= 24 else None)) as failing:
         terminal = Terminal(bench(failing, tmp_path))
         assert terminal.end() == 3
     assert as_it_was(terminal) and "no warm-up request got through" in terminal.text.rpartition("\x1b[?1049l")[2]
@@ -100,7 +100,7 @@ def test_a_terminal_without_a_full_screen(
     assert "\x1b[?1049h" not in terminal.text
     said = [line for line in terminal.text.splitlines() if line.startswith("level ")]
     assert (
-        len(said) >= 2 and all(len(line) <= columns for line in said) and "level 2/2 · 4 in flight · 30/30" in said[-1]
+        len(said) >= 2 and all(len(line) <= columns for line in said) and "level 2/2 · 4 in flight · 20/20" in said[-1]
     )
 
 

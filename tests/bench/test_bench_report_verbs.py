@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,13 +14,20 @@ from loadproof.bench.judging import judge_run
 from loadproof.cli.main import run as loadproof
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> tuple[Path, Path]:
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run, and one three times as slow that still meets its objective of 500 ms."""
-    folders = run_of(tmp_path / "fast", latencies(1)), run_of(tmp_path / "slow", latencies(2, 3.0))
-    for folder in folders:
-        judge_run(folder)
-    return folders
+    folder = tmp_path_factory.mktemp("judged")
+    for run in (run_of(folder / "fast", latencies(1)), run_of(folder / "slow", latencies(2, 3.0))):
+        judge_run(run)
+    return folder
+
+
+@pytest.fixture
+def runs(judged: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Copies of both, for a test to change."""
+    shutil.copytree(judged, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "fast", tmp_path / "slow"
 
 
 def test_a_run_is_shown_again(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

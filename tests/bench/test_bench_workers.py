@@ -30,8 +30,9 @@ pytestmark = [
 
 
 def spec_for(endpoint: FakeEndpoint, *loads: Load, workers: int = 2) -> BenchmarkSpec:
+    """At its own address: no process that observes copies runs beside the workers, and none of them loads an SDK."""
     return BenchmarkSpec(
-        target=parse_target("sagemaker://demo/demo-main", "tgi", streaming=True, endpoint_url=endpoint.url),
+        target=parse_target(f"{endpoint.url}/invocations", "tgi", streaming=True),
         workload=WorkloadSpec(fixed_tokens(16), fixed_tokens(6)),
         concurrency=(1,),
         requests_per_level=6,
@@ -154,7 +155,7 @@ def test_ctrl_c_ends_workers_and_run_within_three_seconds(tmp_path: Path) -> Non
 def test_workers_end_with_a_killed_run_and_resume_completes_it(tmp_path: Path) -> None:
     """kill -9 of the run itself: its two workers are gone within seconds, and what they had sent is kept."""
     with serving(FakeEndpoint(ttft_s=0.05)) as endpoint:
-        words = f"--target sagemaker://demo/demo-main --protocol tgi --endpoint-url {endpoint.url} --workers 2"
+        words = f"--target sagemaker://demo --protocol tgi --endpoint-url {endpoint.url} --workers 2"
         words += f" --concurrency 4 --requests-per-level 40 --warmup 0 --out {tmp_path / 'run'}"
         code = "from loadproof.cli.main import main; main()"
         parent = psutil.Popen([sys.executable, "-c", code, "bench", *words.split()], stderr=subprocess.DEVNULL)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from processes import run_process
 
 from loadproof.capacity import Knee, Plan, find_knee, make_plan
 from loadproof.capacity.confidence import confidence_of
+from loadproof.cli import main
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, load_profile
 from loadproof.usd import usd_per_million_tokens
@@ -217,9 +220,12 @@ FEW = ("--instances", "ml.g5.2xlarge,ml.g6e.2xlarge")  # what is asked here hang
 
 
 def run_plan(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from loadproof.cli.main import main; main()"
-    environment = os.environ | {"PYTHONIOENCODING": "utf-8", "COLUMNS": "120"}
-    return run_process([sys.executable, "-c", code, "plan", *FEW, *arguments], cwd=cwd, env=environment)
+    """In this process: that the verb starts in one of its own, the test of an ASCII terminal sees."""
+    out, errors, command = io.StringIO(), io.StringIO(), ["plan", *FEW, *arguments]
+    with pytest.MonkeyPatch.context() as patch, chdir(cwd), redirect_stdout(out), redirect_stderr(errors):
+        patch.setenv("COLUMNS", "120")
+        code = main.run(command)
+    return subprocess.CompletedProcess(command, code, out.getvalue(), errors.getvalue())
 
 
 def test_the_verb_prints_a_labelled_prediction_from_any_directory(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from mixed_profiles import mixed
 
+from loadproof.capacity import search
 from loadproof.capacity.confidence import Confidence
 from loadproof.capacity.curve import Percentiles, PlayedPart, Tails
 from loadproof.capacity.outlook import outlook_of
@@ -19,6 +22,15 @@ from loadproof.simulation.plan import make_plan
 from loadproof.simulation.profile import simulate_profile
 
 BY_HAND = Tails(Percentiles(40, 60, 80, 100), Percentiles(5, 6, 7, 8), Percentiles(200, 300, 400, 500))
+
+
+@cache
+def planned(agents: float = 0.5, machine: str = "ml.g6e.4xlarge", bound_ms: float = 12) -> Plan:
+    """The plan of so many agents of all sessions, made once. What is asked of it lies up to 64 in flight: left alone,
+    it climbs to 32,768, of which each doubling takes twice as long to play."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "MOST_IN_FLIGHT", 64)
+        return make_plan(shared(Path(folder), agents, bound_ms, machine))
 
 
 def labelled(plan: Plan) -> dict[str, str]:
@@ -37,19 +49,17 @@ def test_promises_are_the_profile_s_then_each_class_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("bound", "expected"), [(7.8, "meets"), (7.5, "near"), (6.5, "near"), (6.3, "misses")])
 def test_a_class_s_bound_is_held_against_its_own_requests(tmp_path: Path, bound: float, expected: str) -> None:
     """TPOT p95 of its own is 7 ms by hand, within a factor of 1.1: 6.36 to 7.7 ms."""
-    profile = mixed(tmp_path, bound)
-    level = make_plan(profile).at_objectives
-    assert level is not None
-    level = replace(level, parts=(PlayedPart("agent", 400, BY_HAND),))
+    plan, profile = planned(), mixed(tmp_path, bound)
+    assert plan.at_objectives is not None
+    level = replace(plan.at_objectives, parts=(PlayedPart("agent", 400, BY_HAND),))
     band = Confidence("A", "", 0.1, 0.1, 0.1)
-    row = outlook_of(promises_of(profile)[2:], level, make_plan(profile).workload, band)[0]
+    row = outlook_of(promises_of(profile)[2:], level, plan.workload, band)[0]
     assert (row.predicted, row.expected) == (7, expected)
 
 
 def test_a_class_of_which_nothing_was_served_has_no_figure(tmp_path: Path) -> None:
     """Percentiles of nothing are 0 in the twin's tables, which is within any bound."""
-    profile, nothing = mixed(tmp_path), Percentiles(0, 0, 0, 0)
-    plan = make_plan(profile)
+    plan, profile, nothing = planned(), mixed(tmp_path), Percentiles(0, 0, 0, 0)
     assert plan.at_objectives is not None
     level = replace(plan.at_objectives, parts=(PlayedPart("agent", 0, Tails(nothing, nothing, nothing)),))
     assert outlook_of(promises_of(profile)[2:], level, plan.workload, plan.confidence)[0].expected == "unknown"
@@ -57,21 +67,20 @@ def test_a_class_of_which_nothing_was_served_has_no_figure(tmp_path: Path) -> No
 
 def test_the_plan_s_figure_is_that_of_the_whole_twin(tmp_path: Path) -> None:
     """The twin of the whole profile, ten minutes of its clients, is another road to the same class: within a tenth."""
-    profile = mixed(tmp_path)
-    row = make_plan(profile).outlook[2]
-    seen = next(part for part in simulate_profile(profile, minutes=10).parts if part.name == "agent")
+    row = planned().outlook[2]
+    seen = next(part for part in simulate_profile(mixed(tmp_path), minutes=10).parts if part.name == "agent")
     assert row.predicted == pytest.approx(seen.at("tpot_p95_ms"), rel=0.1)
 
 
-def test_an_l40s_misses_what_an_h100_meets(tmp_path: Path) -> None:
+def test_an_l40s_misses_what_an_h100_meets() -> None:
     """15.3 GiB of weights are read once a token: 864 GB/s take 19 ms of it, 3,350 GB/s 4.9 ms; the bound is 12 ms."""
-    assert labelled(make_plan(mixed(tmp_path)))["tpot_p95_ms of agent"] == "misses"
-    assert labelled(make_plan(mixed(tmp_path, machine="ml.p5.4xlarge")))["tpot_p95_ms of agent"] == "meets"
+    assert labelled(planned())["tpot_p95_ms of agent"] == "misses"
+    assert labelled(planned(machine="ml.p5.4xlarge"))["tpot_p95_ms of agent"] == "meets"
 
 
-def test_the_knee_of_the_objectives_is_a_class_s_where_it_binds_first(tmp_path: Path) -> None:
+def test_the_knee_of_the_objectives_is_a_class_s_where_it_binds_first() -> None:
     """Without the class's bound many more are allowed in flight."""
-    tight, wide = (make_plan(mixed(tmp_path, bound, "ml.p5.4xlarge")).knees[0] for bound in (8, 1000))
+    tight, wide = (planned(machine="ml.p5.4xlarge", bound_ms=bound).knees[0] for bound in (12, 1000))
     assert tight.concurrency < wide.concurrency
     assert "tpot_p95_ms of agent is predicted at" in tight.reason
 
@@ -85,28 +94,28 @@ def test_where_nobody_plays_classes_apart_the_grade_falls(tmp_path: Path) -> Non
         assert any(note.startswith("tpot_p95_ms of agent is not planned") for note in plan.notes)
 
 
-def shared(folder: Path, agents: float) -> Profile:
+def shared(folder: Path, agents: float, bound_ms: float = 12, machine: str = "ml.g6e.4xlarge") -> Profile:
     """Agents are so many of all sessions."""
-    profile = mixed(folder)
+    profile = mixed(folder, bound_ms, machine)
     chat, agent = profile.workload.classes
     classes = (chat.model_copy(update={"share": 1 - agents}), agent.model_copy(update={"share": agents}))
     return profile.model_copy(update={"workload": profile.workload.model_copy(update={"classes": classes})})
 
 
 @pytest.mark.parametrize("agents", [0.5, 0.1, 0.02])
-def test_a_small_class_has_enough_requests_to_tell_its_percentiles_by(tmp_path: Path, agents: float) -> None:
+def test_a_small_class_has_enough_requests_to_tell_its_percentiles_by(agents: float) -> None:
     """Of 400 requests, as many as a plan plays otherwise, 2% of the sessions had 29."""
-    plan = make_plan(shared(tmp_path, agents))
+    plan = planned(agents)
     assert plan.at_objectives is not None
     assert min(part.requests for part in plan.at_objectives.parts) >= 100
     assert "too few" not in plan.confidence.meaning
 
 
-def test_a_bound_of_a_class_that_is_hardly_sent_costs_certainty(tmp_path: Path) -> None:
+def test_a_bound_of_a_class_that_is_hardly_sent_costs_certainty() -> None:
     """A thousandth of the sessions: 16 requests of 4,000."""
-    confidence = make_plan(shared(tmp_path, 0.001)).confidence
+    confidence = planned(0.001).confidence
     assert "requests of agent in the twin: too few to hold a percentile against its bound" in confidence.meaning
-    assert confidence.band > make_plan(shared(tmp_path, 0.1)).confidence.band
+    assert confidence.band > planned(0.1).confidence.band
 
 
 def test_a_class_without_bounds_costs_no_grade(tmp_path: Path) -> None:
@@ -126,5 +135,5 @@ DYNAMIC = {
 
 def test_bounds_of_classes_alone_are_objectives_enough(tmp_path: Path) -> None:
     """There is something to prove, and the closest of them is told."""
-    plan = make_plan(mixed(tmp_path, objectives={"at_concurrency": 4}))
+    plan = by_formula(mixed(tmp_path, objectives={"at_concurrency": 4}))
     assert [row.label for row in plan.outlook] == ["ttft_p95_ms of chat", "tpot_p95_ms of agent"]

@@ -20,6 +20,12 @@ import suggest_study  # noqa: E402  its folder is no package
 
 
 @cache
+def study(name: str) -> list[suggest_study.Outcome]:
+    """Four stand-ins, each once for every design."""
+    return suggest_study.study(name, 4, 1.0)
+
+
+@cache
 def profile(name: str) -> Profile:
     return load_profile(ROOT / "deploy_profiles" / f"{name}.yaml")
 
@@ -28,7 +34,7 @@ def profile(name: str) -> Profile:
 def test_two_levels_halve_the_ranges_and_the_truth_stays_inside(name: str) -> None:
     """Four stand-ins, drawn from the planner's own doubt: widths at least halve for three of four and in the middle,
     and 75% of what the other levels really do is inside."""
-    outcomes = [one for one in suggest_study.study(name, 4, 1.0) if one.design == "suggested"]
+    outcomes = [one for one in study(name) if one.design == "suggested"]
     kept = sorted(one.width_after / one.width_before for one in outcomes)
     assert len(kept) == 4
     assert kept[2] <= 0.5
@@ -38,7 +44,7 @@ def test_two_levels_halve_the_ranges_and_the_truth_stays_inside(name: str) -> No
 
 def test_an_endpoint_beside_its_lowest_levels_is_less_sure() -> None:
     """The two lowest levels say less of the curve than those suggested, on the same stand-ins."""
-    outcomes = suggest_study.study("prod/llama-2-7b", 3, 1.0)
+    outcomes = study("prod/llama-2-7b")
     widths = {
         design: sum(one.width_after for one in outcomes if one.design == design)
         for design in ("suggested", "lowest two")

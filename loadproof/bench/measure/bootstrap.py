@@ -207,13 +207,15 @@ def _drawn(random: np.random.Generator, resamples: int, units: int, length: int)
 def _weights(random: np.random.Generator, resamples: int, units: int, length: int) -> NDArray[np.float32]:
     """How often each unit is in each resample, by the same draws; blocks are whole."""
     starts = random.integers(0, units, (resamples, ceil(units / length)))
-    flat = (starts + np.arange(resamples)[:, None] * units).ravel()
-    begun = np.bincount(flat, minlength=resamples * units).reshape(resamples, units)
+    starts += (np.arange(resamples) * units)[:, None]
+    begun = np.bincount(starts.ravel(), minlength=resamples * units).reshape(resamples, units)
     if length == 1:
         return begun.astype(np.float32)
-    # In how many blocks is unit u? In those that began at the last `length` units up to u.
-    round_the_end = np.concatenate([begun[:, units - length + 1 :], begun], axis=1)
-    summed = np.cumsum(np.pad(round_the_end, ((0, 0), (1, 0))), axis=1)
+    # In how many blocks is unit u? In those that began at the last `length` units up to u, round the end.
+    summed = np.zeros((resamples, units + length), np.int32)
+    summed[:, 1:length] = begun[:, units - length + 1 :]
+    summed[:, length:] = begun
+    np.cumsum(summed, axis=1, dtype=np.int32, out=summed)
     drawn: NDArray[np.float32] = (summed[:, length:] - summed[:, :-length]).astype(np.float32)
     return drawn
 

@@ -38,6 +38,7 @@ class LevelSamples:
             succeeded.sort(key=lambda record: began[record.index // turns])  # stable: turns stay in order
         self._records = succeeded
         self._pools: dict[str, tuple[Pool, Whole]] = {}
+        self._ends: dict[str, tuple[Pool, Pool, Pool]] = {}
 
     def resampled(self, objective: Objective) -> Resampled:
         """The objective's figure over resamples; its bound is not looked at."""
@@ -59,9 +60,7 @@ class LevelSamples:
             is_open = self._metrics.load is not None
             return 1.0, faster_without(self._records, is_open=is_open, duration_s=self._metrics.duration_s)
         metric, rank_percent = objective.latency
-        counted, least, most = (
-            pooled(metric, self._records, end).percentile_ms(rank_percent) for end in ("counted", "shortest", "longest")
-        )
+        counted, least, most = (pool.percentile_ms(rank_percent) for pool in self._with_ends(metric))
         return (least / counted, most / counted) if counted and least is not None and most is not None else (1.0, 1.0)
 
     def _pool(self, metric: str) -> tuple[Pool, Whole]:
@@ -69,6 +68,13 @@ class LevelSamples:
             with_data = [record for record in self._records if _HAS[metric](record)]
             self._pools[metric] = pooled(metric, with_data), self._owners(with_data)
         return self._pools[metric]
+
+    def _with_ends(self, metric: str) -> tuple[Pool, Pool, Pool]:
+        """As counted, and the shortest and the longest that they may have been; once for all percentiles."""
+        if metric not in self._ends:
+            shortest, longest = pooled(metric, self._records, "shortest"), pooled(metric, self._records, "longest")
+            self._ends[metric] = self._pool(metric)[0], shortest, longest
+        return self._ends[metric]
 
     def _owners(self, records: list[RequestRecord]) -> Whole:
         """The unit of each request, from 0 and rising: itself, or its conversation."""

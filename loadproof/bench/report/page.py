@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,6 +76,7 @@ def page_of(summary: Summary, timeline: Timeline | None, run_folder: Path | None
     )
 
 
+@cache
 def environment() -> Environment:
     """Templates of this folder, escaping whatever they are given."""
     return page_environment(
