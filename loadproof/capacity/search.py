@@ -39,7 +39,8 @@ def ladder(
 ) -> tuple[PredictedLevel, ...]:
     """The listed levels and doublings of `unit`, up to where throughput stands still or requests are refused.
 
-    Never past what the copies admit: there the server answers with errors, and a faster error is no throughput.
+    Never past what the copies admit: there the server answers with errors, and a faster error is no throughput. Nor
+    past a level whose predecessor fills every batch: further requests wait, whatever the play of a level adds by chance.
     """
     most = min(admitted(deployment), MOST_IN_FLIGHT)
     listed = {rung for rung in listed if rung <= most}
@@ -50,7 +51,8 @@ def ladder(
         if row is None:
             return ()
         found[rung] = row
-        stands_still = before > 0 and row.output_tokens_per_s / before - 1 < _WORTH_CLIMBING
+        full = rung >= 2 * row.batch * deployment.copies
+        stands_still = full or (before > 0 and row.output_tokens_per_s / before - 1 < _WORTH_CLIMBING)
         before = row.output_tokens_per_s
         if rung == most:
             break

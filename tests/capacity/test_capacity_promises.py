@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 import pytest
 from mixed_profiles import mixed
 
-from loadproof.capacity import search
 from loadproof.capacity.confidence import Confidence
 from loadproof.capacity.curve import Percentiles, PlayedPart, Tails
 from loadproof.capacity.outlook import outlook_of
@@ -26,10 +25,8 @@ BY_HAND = Tails(Percentiles(40, 60, 80, 100), Percentiles(5, 6, 7, 8), Percentil
 
 @cache
 def planned(agents: float = 0.5, machine: str = "ml.g6e.4xlarge", bound_ms: float = 12) -> Plan:
-    """The plan of so many agents of all sessions, made once. What is asked of it lies up to 64 in flight: left alone,
-    it climbs to 32,768, of which each doubling takes twice as long to play."""
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "MOST_IN_FLIGHT", 64)
+    """The plan of so many agents of all sessions, made once."""
+    with TemporaryDirectory() as folder:
         return make_plan(shared(Path(folder), agents, bound_ms, machine))
 
 

@@ -77,6 +77,17 @@ def test_a_ladder_climbs_from_one_unit_and_never_past_what_is_admitted(
     assert {rung for rung in listed if rung <= admitted(deployment)} <= set(at)
 
 
+def test_a_ladder_ends_where_every_batch_is_full_twice() -> None:
+    """Two copies of 8 are full at 16: at 32 the last is seen, though chance adds 5% a doubling to what was played."""
+    deployment = replace(planned_deployment(LLAMA), copies=2)
+    row = PlannedWorkload(256, 48).level(deployment, 1)
+    assert row is not None
+    found = ladder(
+        lambda rung: replace(row, concurrency=rung, batch=min(rung, 8), output_tokens_per_s=1.05**rung), deployment
+    )
+    assert [one.concurrency for one in found] == [1, 2, 4, 8, 16, 32]
+
+
 def test_the_objective_bound_lies_between_the_listed_levels() -> None:
     """TTFT p95 under 100 ms holds up to some level between 4 and 8, and not at the next one."""
     data = LLAMA.model_dump(exclude_none=True)
