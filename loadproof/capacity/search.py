@@ -40,7 +40,7 @@ def ladder(
     """The listed levels and doublings of `unit`, up to where throughput stands still or requests are refused.
 
     Never past what the copies admit: there the server answers with errors, and a faster error is no throughput. Nor
-    past a level whose predecessor fills every batch: further requests wait, whatever the play of a level adds by chance.
+    past a level whose predecessor fills every batch: further requests wait, whatever a play adds by chance.
     """
     most = min(admitted(deployment), MOST_IN_FLIGHT)
     listed = {rung for rung in listed if rung <= most}
