@@ -181,13 +181,25 @@ def adapter_switch(image: str) -> str | None:
 
 def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[ContractRefusal]:
     """What is published to go wrong with exactly this; of one outcome, or of all."""
-    software = software_of(running.image)
-    published = [one for one in contract_refusals() if _holds(one, running, software)]
+    published = [one for one in _of_its_software(running.image) if _holds(one, running)]
     if not any(
         one.models and not one.remote_code for one in published
     ):  # what is published of this very model says more
-        published += [one for one in _of_its_age(running.image) if _holds(one, running, software)]
+        published += [one for one in _of_its_age(running.image) if _holds(one, running)]
     yield from (one for one in published if outcome is None or one.outcome == outcome)
+
+
+@lru_cache(maxsize=64)
+def _of_its_software(image: str) -> tuple[ContractRefusal, ...]:
+    """What is published of an image's name, and of versions that are in it; the same for every machine."""
+    software = software_of(image)
+    return tuple(one for one in contract_refusals() if _is_of(one, image, software))
+
+
+def _is_of(refusal: ContractRefusal, image: str, software: Mapping[str, str]) -> bool:
+    version = software.get(refusal.software)
+    packed = not refusal.software or (version is not None and within(version, refusal.since, refusal.before))
+    return packed and (not refusal.image or re.search(refusal.image, image) is not None)
 
 
 @lru_cache(maxsize=64)
@@ -248,14 +260,9 @@ def _facts_of(software: Mapping[str, str], name: str) -> Iterator[Fact]:
             yield one
 
 
-def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, str]) -> bool:
-    if refusal.software:
-        version = software.get(refusal.software)
-        if version is None or not within(version, refusal.since, refusal.before):
-            return False
+def _holds(refusal: ContractRefusal, running: Running) -> bool:
     return (
-        (not refusal.image or re.search(refusal.image, running.image) is not None)
-        and (not refusal.models or any(re.search(refusal.models, one) for one in _ids(running)))
+        (not refusal.models or any(_is_named(refusal.models, one) for one in _ids(running)))
         and (not refusal.accelerators or running.accelerator in refusal.accelerators.split("; "))
         and (not refusal.driver_below or _older(running.driver, refusal.driver_below))
         and (not refusal.quantizations or running.quantization in refusal.quantizations.split())
@@ -272,6 +279,11 @@ def _all_missing(names: str, variables: Mapping[str, str] | None) -> bool:
 
 def _written(running: Running) -> Iterator[str]:
     return (f"{name}={value}" for name, value in (running.variables or {}).items())
+
+
+@lru_cache(maxsize=4096)
+def _is_named(pattern: str, model_id: str) -> bool:
+    return re.search(pattern, model_id) is not None
 
 
 def _ids(running: Running) -> tuple[str, ...]:

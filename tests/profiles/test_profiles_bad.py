@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 from pathlib import Path
 from types import NoneType
 
@@ -30,6 +32,16 @@ def test_a_bad_profile_gives_exactly_these_lines(case: Path, monkeypatch: pytest
         expected.write_text(said, encoding="utf-8")
     assert said == expected.read_text(encoding="utf-8")
     assert f" {case.stem} " in said
+
+
+def test_a_warning_that_may_be_an_error_declares_it() -> None:
+    """`errors_of` asks only rules that do."""
+    said = {
+        code for case in CASES for code in re.findall(r" (LP\d{3}) [^(]", case.with_suffix(".expected").read_text())
+    }
+    for rule in RULES:
+        gives = rule.code in said or (rule.takes is not NoneType and '"error"' in inspect.getsource(rule.function))
+        assert not gives or "error" in (rule.severity, *rule.also), rule.code
 
 
 def test_every_code_has_a_bad_profile() -> None:

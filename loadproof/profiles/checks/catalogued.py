@@ -272,6 +272,7 @@ def quantization_unsupported(placed: Placed) -> Iterator[Found]:
     "costs are predicted for what the profile says.",
     mend="Write the quantization of the published checkpoint. Weights converted otherwise: name them in model.id.",
     severity="warning",
+    also=("error",),
 )
 def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Found]:
     model = placed.component.model

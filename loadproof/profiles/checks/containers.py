@@ -129,6 +129,7 @@ def host_left_to_chance(placed: Placed) -> Iterator[Found]:
     mend="Write 0 or 1 for VLLM_USE_V1, a count of at most the instance's vCPUs for OMP_NUM_THREADS, JSON where "
     "config.json is overridden.",
     severity="warning",
+    also=("error",),
 )
 def unreadable_variable(placed: Placed) -> Iterator[Found]:
     container = placed.component.container

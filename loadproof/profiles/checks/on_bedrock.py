@@ -70,6 +70,7 @@ def other_geography(subject: Subject) -> Iterator[Found]:
     reason="Some models are invoked through an inference profile only, and not every model has one of every prefix.",
     mend="Choose a prefix that the model has.",
     severity="warning",
+    also=("error",),
 )
 def model_over_prefix(subject: Subject) -> Iterator[Found]:
     settings, row = subject.bedrock, bedrock_row(subject.profile)

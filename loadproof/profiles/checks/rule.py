@@ -13,6 +13,7 @@ from loadproof.profiles.tree import Path
 
 Found: TypeAlias = rules.Found[Path, Severity]
 Finding: TypeAlias = rules.Finding[Path, Severity]
+Rule: TypeAlias = rules.Rule[Path, Severity]
 
 MAIN: Final = "main"
 P = TypeVar("P", bound=Part)

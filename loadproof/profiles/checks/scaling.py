@@ -215,6 +215,7 @@ def period_too_short(placed: Placed) -> Iterator[Found]:
     "and idle copies are paid for. CloudWatch refuses more than a day of them (PutMetricAlarm, EvaluationPeriods).",
     mend="Let evaluation_periods times period_s stay below an hour before copies come, and four before they go.",
     severity="warning",
+    also=("error",),
 )
 def alarm_too_late(placed: Placed) -> Iterator[Found]:
     for path, policy in policies_of(placed):
