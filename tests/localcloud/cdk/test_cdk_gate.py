@@ -53,8 +53,8 @@ def test_cdk_deploy_waits_for_the_benchmark_and_says_why_it_went_back(project: P
     the verdict in its output."""
     file = project.folder / "deploy_profiles" / "dev" / "chat.yaml"
     text = file.read_text()
-    assert yaml.safe_load(text)["benchmark"]["gate"] == "rollback" and text.count("e2e_p50_ms: 30000") == 1
-    file.write_text(text.replace("e2e_p50_ms: 30000", "e2e_p50_ms: 10"))
+    assert yaml.safe_load(text)["benchmark"]["gate"] == "rollback" and text.count("e2e_p50_ms: 5000") == 1
+    file.write_text(text.replace("e2e_p50_ms: 5000", "e2e_p50_ms: 10"))
     said = project.cdk("deploy", STACK, "-c", "env=dev", "--require-approval", "never", code=1)
     assert "loadproof-dev-benchmark.StateMachineArn" in said
     assert "Benchmark FAIL of chat in dev: e2e_p50_ms: observed" in said
