@@ -38,8 +38,8 @@ VALUES = {
     "its types: launcher/src/main.rs (struct Args)",  # by hand
 }
 UNINSTALLED = (
-    "{} {} (PyPI sdists and wheels) names in engine/arg_utils.py, cli_args.py and server_args.py, and the fields of "
-    "their classes of arguments"
+    "{} {} (PyPI sdists and wheels) engine/arg_utils.py, cli_args.py and server_args.py, fields of classes of "
+    "arguments, and what parsers are registered as in tool_parsers/ and reasoning/"
 )
 FILES = {
     "vllm": (
@@ -49,6 +49,13 @@ FILES = {
         "entrypoints/launchers/*.py",
     ),
     "sglang": ("srt/server_args.py", "srt/arg_groups/*.py"),
+}
+REGISTERED: dict[str, dict[str, tuple[str, ...]]] = {
+    "vllm": {
+        "tool_call_parser": ("entrypoints/openai/tool_parsers/*.py", "tool_parsers/*.py"),
+        "reasoning_parser": ("entrypoints/openai/reasoning_parsers/*.py", "reasoning/*.py"),
+    },
+    "sglang": {},
 }
 Words = dict[tuple[str, str], dict[str, set[str]]]  # software and kind -> name -> versions
 
@@ -89,7 +96,20 @@ def from_source(software: str, folder: Path) -> dict[str, list[str]]:
             if isinstance(part, ast.ClassDef) and ("Frontend" in part.name or part.name == "ServerArgs"):
                 fields = (one.target for one in part.body if isinstance(one, ast.AnnAssign))
                 names |= {one.id.replace("_", "-") for one in fields if isinstance(one, ast.Name)}
-    return {"argument": sorted(names)}
+    parsers = {kind: sorted(_registered(folder, *where)) for kind, where in REGISTERED[software].items()}
+    return {"argument": sorted(names), **parsers}
+
+
+def _registered(folder: Path, *patterns: str) -> set[str]:
+    """Names of parsers: of decorators, and of the table that newer versions have."""
+    names = set[str]()
+    for file in (file for pattern in patterns for file in folder.glob(pattern)):
+        text = file.read_text(encoding="utf-8")
+        for said in re.findall(r"""register_(?:lazy_)?module\(\s*(?:name=)?(\[[^\]]*\]|["'][^"']+["'])""", text):
+            names |= set(re.findall(r"""["']([^"']+)["']""", said))
+        for listed in re.findall(r"_PARSERS_TO_REGISTER\s*=\s*\{(.*?)\n\}", text, re.DOTALL):
+            names |= set(re.findall(r'^    "([^"]+)":', listed, re.MULTILINE))
+    return names
 
 
 def known() -> Words:
@@ -115,7 +135,7 @@ def write(words: Words) -> None:
             for of, alike in sorted(rows.items()):
                 told = VALUES if kind not in KINDS else PARSERS if kind.endswith("parser") else SOURCES
                 source = told[software].format(", ".join(of))
-                if kind == "argument" and len(of) > len(INSTALLED[software].intersection(of)):
+                if kind in KINDS and len(of) > len(INSTALLED[software].intersection(of)):
                     source = UNINSTALLED.format(software, f"{of[0]} to {of[-1]}")
                 row = (software, " ".join(of), kind, " ".join(sorted(alike)))
                 writer.writerow([*row, source, dates.get(row, datetime.now(UTC).date())])

@@ -24,7 +24,9 @@ _PREFIXES: Final = {"vllm": "SM_VLLM_", "sglang": "SM_SGLANG_"}
 # Read by the entry point itself: which of SGLang's servers to start, `llm` or one that has other arguments.
 _SGLANG_SERVER: Final = "SM_SGLANG_ENGINE"
 # AWS's own images, which start the server by its entry point, as they are tagged: vllm:0.11.0-gpu-py312-cu128-...
-_AWS_TAG: Final = re.compile(r"(^|/)(vllm|sglang):[\d.]+-gpu-py\d+-cu\d+-ubuntu[\d.]+-sagemaker$")
+_AWS_TAG: Final = re.compile(
+    r"(^|/)((vllm|sglang):[\d.]+-gpu-py\d+-cu\d+-ubuntu[\d.]+-sagemaker|djl-inference:[\d.]+-lmi[\d.]+-cu\d+)$"
+)
 # Endings of whole numbers: vllm/utils/argparse_utils.py, sglang/srt/utils/common.py (`human_readable_int`). Where an
 # ending is a power of 1,024 no decimals are taken.
 _ENDINGS: Final[Mapping[str, Mapping[str, int]]] = {

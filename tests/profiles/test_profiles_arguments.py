@@ -52,7 +52,7 @@ def test_an_argument_that_the_server_does_not_know(
 @pytest.mark.parametrize(
     ("image", "variable", "says"),
     [
-        # PyPI's sdists: vllm/engine/arg_utils.py has --num-scheduler-steps up to 0.10.0, --kv-cache-memory-bytes from 0.10.2 on.
+        # PyPI's sdists: arg_utils.py has --num-scheduler-steps up to 0.10.0, --kv-cache-memory-bytes from 0.10.2 on.
         ("vllm:0.11.0-gpu-py312-cu128-ubuntu22.04-sagemaker", "SM_VLLM_NUM_SCHEDULER_STEPS", True),
         ("vllm:0.8.5-gpu-py312-cu124-ubuntu22.04-sagemaker", "SM_VLLM_NUM_SCHEDULER_STEPS", False),
         ("vllm:0.10.1-gpu-py312-cu129-ubuntu22.04-sagemaker", "SM_VLLM_KV_CACHE_MEMORY_BYTES", True),
@@ -65,6 +65,22 @@ def test_an_argument_that_the_server_does_not_know(
 def test_versions_that_the_catalog_has_no_image_of(image: str, variable: str, says: bool) -> None:
     """As tagged by AWS, its server's sources tell; of an image of one's own nothing is known."""
     assert bool(list(unknown_arguments(f"{AWS}/{image}", {variable: "1"}))) is says
+
+
+@pytest.mark.parametrize(
+    ("image", "name", "known"),
+    [
+        # PyPI's sdists: llama4_pythonic from vLLM 0.9.0 on, qwen3_coder from 0.10.0; LMI 15 packs 0.8.4, LMI 16 0.10.2.
+        ("djl-inference:0.33.0-lmi15.0.0-cu128", "llama4_pythonic", False),
+        ("djl-inference:0.34.0-lmi16.0.0-cu128", "llama4_pythonic", True),
+        ("vllm:0.8.5-gpu-py312-cu124-ubuntu22.04-sagemaker", "qwen3_coder", False),
+        ("vllm:0.11.0-gpu-py312-cu128-ubuntu22.04-sagemaker", "qwen3_coder", True),
+        ("vllm:0.11.0-gpu-py312-cu128-ubuntu22.04-sagemaker", "hermes", True),
+    ],
+)
+def test_parsers_of_versions_that_the_catalog_has_no_image_of(image: str, name: str, known: bool) -> None:
+    """As registered in its server's sources."""
+    assert (name in (words_of(f"{AWS}/{image}", "vllm", "tool_call_parser") or ())) is known
 
 
 def test_typed_settings_are_arguments_of_every_listed_version() -> None:
