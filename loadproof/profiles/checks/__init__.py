@@ -19,7 +19,7 @@ def check_rules(part: Profile | Environment, tree: Node, problems: Problems, env
 
     `part` may lack fields that were wrong (`building.build_part`): a rule that reaches one is passed over there.
     """
-    for one in _findings(part, environment):
+    for one in _findings(part, environment, RULES):
         problems.add(place_of(tree, one.place), one.code, one.place, one.message, one.mend, one.severity)
 
 
@@ -38,9 +38,7 @@ def _refusing() -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES if "error" in (rule.severity, *rule.also))
 
 
-def _findings(
-    part: Profile | Environment, environment: Environment | None, rules: Iterable[Rule] = RULES
-) -> Iterator[Finding]:
+def _findings(part: Profile | Environment, environment: Environment | None, rules: Iterable[Rule]) -> Iterator[Finding]:
     subjects: tuple[object, ...] = (part,)
     if isinstance(part, Profile):
         components = _placed(part)
