@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from loadproof.bench.measure.plain import is_plain
 from loadproof.errors import InputError
 
 # As the modules that write them call them; those load numpy, and a review reads no request.
@@ -92,11 +93,6 @@ def is_reached(folder: str) -> bool:
     """Whether a place finds a run in a folder of it, named from beside the place (`evidence/dev/r`)."""
     below = folder.split("/")[1:]
     return len(below) <= _DEEPEST and not any(part.startswith(".") for part in below)
-
-
-def is_plain(path: Path) -> bool:
-    """A file and no link: what one leads to may have no end, and is no part of a run."""
-    return path.is_file() and not path.is_symlink()
 
 
 def places_of(places: Iterable[str | Path], *, must_exist: bool = True) -> tuple[Place, ...]:
