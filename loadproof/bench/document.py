@@ -20,9 +20,9 @@ from loadproof.bench.judge.verdict import Verdict
 from loadproof.bench.measure.histogram import HistogramRow
 from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.phases import Phases
-from loadproof.bench.measure.plain import read_plain
 from loadproof.bench.measure.scaling import Deployed, Scaling
 from loadproof.bench.measure.steady import Drain, SteadyState
+from loadproof.bench.plain import read_plain
 from loadproof.bench.plan import ABSENT, map_of
 from loadproof.bench.search.levels import SearchResult
 from loadproof.bench.spec import Kind, PredictedPoint, Prediction, ProfileBrief

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import orjson
 
-from loadproof.bench.measure.plain import read_plain
+from loadproof.bench.plain import read_plain
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec
 from loadproof.bench.workload.arrivals import schedule_of
 from loadproof.bench.workload.drawn_sessions import DrawnSessions

@@ -22,7 +22,7 @@ from loadproof.bench.document import (
     read_summary,
     summary_of,
 )
-from loadproof.bench.evidence.places import SIGNATURE
+from loadproof.bench.evidence.names import SIGNATURE
 from loadproof.bench.judge.verdict import Outcome
 from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE

@@ -15,20 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from loadproof.bench.evidence.document import misfits
-from loadproof.bench.evidence.places import (
-    EVIDENCE,
-    PACKED,
-    PLAN,
-    REQUESTS,
-    SIGNATURE,
-    SUMMARY,
-    FolderPlace,
-    Place,
-)
+from loadproof.bench.evidence.names import EVIDENCE, PACKED, PLAN, REQUESTS, SIGNATURE, SUMMARY
+from loadproof.bench.evidence.places import FolderPlace, Place
 from loadproof.bench.evidence.store import StoredRun
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED
-from loadproof.bench.measure.plain import Unpacked, is_plain
 from loadproof.bench.measure.records import opened_records
+from loadproof.bench.plain import Unpacked, is_plain
 from loadproof.bench.plan import read_plan
 from loadproof.errors import CouldNotRunError, InputError
 

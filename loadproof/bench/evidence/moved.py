@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from loadproof.bench.evidence.status import Proof
-from loadproof.bench.measure.plain import read_plain
+from loadproof.bench.plain import read_plain
 from loadproof.errors import InputError
 from loadproof.profiles import profile_hash
 

@@ -13,14 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from loadproof.bench.measure.plain import is_plain
+from loadproof.bench.evidence.names import MARKS
+from loadproof.bench.plain import is_plain
 from loadproof.errors import InputError
 
-# As the modules that write them call them; those load numpy, and a review reads no request.
-PLAN, SUMMARY, EVIDENCE, REQUESTS = "plan.json", "summary.json", "evidence.json", "requests.jsonl"
-SIGNATURE = "evidence.dsse.json"
-MARKS = frozenset({PLAN, SUMMARY, EVIDENCE, SIGNATURE})
-PACKED = ".gz"
 DEFAULT_PLACES = ("evidence", "runs")
 _DEEPEST = 6  # folders below a place
 Files = Mapping[str, int]  # sizes in bytes by name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadproof.bench.evidence.places import MARKS
+from loadproof.bench.evidence.names import MARKS
 from loadproof.bench.s3_store import S3Store, s3_client
 
 

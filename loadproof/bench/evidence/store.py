@@ -11,18 +11,8 @@ from pathlib import Path
 import orjson
 
 from loadproof.bench.document import SCHEMA_VERSIONS, Summary, as_json, summary_of
-from loadproof.bench.evidence.places import (
-    DEFAULT_PLACES,
-    EVIDENCE,
-    PACKED,
-    PLAN,
-    REQUESTS,
-    SIGNATURE,
-    SUMMARY,
-    Files,
-    Place,
-    places_of,
-)
+from loadproof.bench.evidence.names import EVIDENCE, PACKED, PLAN, REQUESTS, SIGNATURE, SUMMARY
+from loadproof.bench.evidence.places import DEFAULT_PLACES, Files, Place, places_of
 from loadproof.errors import InputError
 from loadproof.profiles import document_hash
 from loadproof.review.model import MeasuredRun

@@ -17,7 +17,7 @@ from loadproof.bench.imports.llmeter import is_llmeter, read_llmeter
 from loadproof.bench.imports.own_runs import is_summary, read_summary
 from loadproof.bench.imports.own_table import MEASURED, NEEDED, is_own_table, read_own_table
 from loadproof.bench.imports.vllm_bench import is_vllm_bench, read_vllm_bench
-from loadproof.bench.measure.plain import MOST_LOG_BYTES, read_plain
+from loadproof.bench.plain import MOST_LOG_BYTES, read_plain
 from loadproof.errors import InputError
 
 _Document = Mapping[str, object]

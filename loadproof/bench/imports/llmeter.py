@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from loadproof.bench.imports.levels import MeasuredLevel, day, number, spread_of, text, whole
-from loadproof.bench.measure.plain import MOST_LOG_BYTES, read_plain
 from loadproof.bench.measure.statistics import Spread, spread
+from loadproof.bench.plain import MOST_LOG_BYTES, read_plain
 
 
 def is_llmeter(document: object) -> bool:

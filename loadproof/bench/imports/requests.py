@@ -17,8 +17,8 @@ import orjson
 
 from loadproof.bench.imports.guidellm import guidellm_strategy, is_guidellm
 from loadproof.bench.imports.levels import mapping, number, text, whole
-from loadproof.bench.measure.plain import MOST_LOG_BYTES, is_plain, read_plain
 from loadproof.bench.measure.records import RequestRecord, bare_record
+from loadproof.bench.plain import MOST_LOG_BYTES, is_plain, read_plain
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000

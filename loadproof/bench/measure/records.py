@@ -25,7 +25,7 @@ from typing import IO, Literal, Self, cast, overload
 import orjson
 
 from loadproof.bench.measure.hash_tree import HashTree, TreeHead
-from loadproof.bench.measure.plain import Unpacked, is_plain, lines_in
+from loadproof.bench.plain import Unpacked, is_plain, lines_in
 from loadproof.errors import CouldNotRunError
 
 SCHEMA_VERSION = 1

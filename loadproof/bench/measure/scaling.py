@@ -18,7 +18,7 @@ import orjson
 
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.observer import POLL_S, SCHEMA_VERSION, Row
-from loadproof.bench.measure.plain import read_plain
+from loadproof.bench.plain import read_plain
 from loadproof.bench.plan import ABSENT
 from loadproof.errors import InputError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from loadproof.bench.evidence.places import MARKS, places_of
+from loadproof.bench.evidence.names import MARKS
+from loadproof.bench.evidence.places import places_of
 from loadproof.bench.evidence.status import TreeProfile
 from loadproof.bench.evidence.store import StoredRun, read_stored
 from loadproof.cli.profile_names import place_of
