@@ -201,7 +201,12 @@ _CREDENTIAL: Final = re.compile(
 )
 
 
+def without_credentials(words: str) -> str:
+    """What a server said, without the signatures, tokens and keys that it quotes."""
+    return _CREDENTIAL.sub("(hidden)", words)
+
+
 def _trim(words: str, limit: int = MESSAGE_LIMIT) -> str:
     """On one line, credentials hidden. Of what is far too long only the beginning is looked at."""
-    flat = _CREDENTIAL.sub("(hidden)", " ".join(words[: 8 * limit].split()))
+    flat = without_credentials(" ".join(words[: 8 * limit].split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"

@@ -32,6 +32,12 @@ from loadproof.scaffold.kept import apply, changes, read_manifest, write_new
 from loadproof.scaffold.repository import Place
 from loadproof.sides.git import hosted_at
 
+PLANTED = {
+    "AWS_ACCESS_KEY_ID": "AKIAPLANTED0KEY0ID00",
+    "AWS_SECRET_ACCESS_KEY": "plantedSecret/Access+Key0000000000000000",
+    "AWS_SESSION_TOKEN": "IQoJb3JpZ2luPlantedSessionToken0123456789abcdef",
+    "HF_TOKEN": "hf_plantedHubTokenabcdefghijklmnopqrst",
+}
 PLACE = Place("0.1.0", "none")
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
 
@@ -55,8 +61,17 @@ def searched_once() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def made(searched_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("team") / "repository"
-    assert run(["init", str(folder), *SMALL, "--environment", "live", "--region", "eu-west-1"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in PLANTED.items():
+            patch.setenv(name, value)
+        assert run(["init", str(folder), *SMALL, "--environment", "live", "--region", "eu-west-1"]) == 0
     return folder
+
+
+def test_no_file_holds_a_credential_of_the_environment(made: Path) -> None:
+    """Nothing that a shell holds for AWS and the hub is the repository's."""
+    texts = [file.read_bytes() for file in made.rglob("*") if file.is_file()]
+    assert [name for name, secret in PLANTED.items() if any(secret.encode() in text for text in texts)] == []
 
 
 def copy_of(made: Path, target: Path) -> Path:
