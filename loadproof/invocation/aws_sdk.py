@@ -8,6 +8,7 @@ from typing import Any, Final
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.outcomes import without_credentials
 
+Client = Any  # boto3's: made of AWS's service models when it is asked for
 NEEDS_EXTRA: Final = "AWS is asked by its SDK, which is an extra; install it: pip install 'loadproof[aws]'"
 
 
@@ -21,14 +22,14 @@ def sdk(module: str) -> Any:
         raise CouldNotRunError(NEEDS_EXTRA) from None
 
 
-def guarded(client: Any) -> Any:
+def guarded(client: Client) -> Client:
     """A client of boto3's whose errors quote no credential, though the server does; every one is made by this."""
     client.meta.events.register("after-call", _hide)
     client.meta.events.register("after-call-error", _not_aws)
     return client
 
 
-def _hide(parsed: dict[str, Any], **_: object) -> None:
+def _hide(parsed: dict[str, object], **_: object) -> None:
     error = parsed.get("Error")
     if isinstance(error, dict):
         error |= {name: without_credentials(said) for name, said in error.items() if isinstance(said, str)}

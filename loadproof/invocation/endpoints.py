@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.aws_errors import BotoCoreError, ClientError, NoCredentialsError, UnreachedError
+from loadproof.invocation.aws_sdk import Client as Client
 from loadproof.invocation.aws_sdk import aws_session, guarded, sdk
 from loadproof.invocation.credentials import boto3_keys, is_loopback
 
-Client = Any  # boto3's: made of AWS's service models when it is asked for
 Answer = dict[str, Any]  # of such a client
 
 
