@@ -14,6 +14,8 @@ SHAPES: Final = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}"  # JSON web token
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|://[^/\s:@]+:[^/\s@]+@"  # user:password in a URL
+    # In a connection string, and no name of a place that stands for it.
+    r"|(?i:(?:^|[;&?\s])(?:password|pwd|accountkey|sharedaccesskey|(?:client_?)?secret)\s*=\s*)(?![$<%]|\{\{)[^;&\s]+"
     r"|(?i:bearer\s+)[\w.~+/=-]{16,}"
     r"|\{\{resolve:(?:secretsmanager|ssm-secure):"  # would be readable in DescribeModel
 )

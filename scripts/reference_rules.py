@@ -171,7 +171,7 @@ def _mark(rule: Rule[Any, Any]) -> str:
 
 def _example(code: str) -> Iterator[str]:
     """The bad profile of a code, a file or the one in a folder of its own, and what is said of it."""
-    candidates = [BAD / f"{code}.yaml", *sorted((BAD / code).glob("*.yaml"))]
+    candidates = [BAD / f"{code}.yaml", *sorted((BAD / code).rglob("*.yaml"))]
     example = next((file for file in candidates if file.is_file()), None)
     if example is not None:
         # LP002's own example is not UTF-8: shown with a replacement character.

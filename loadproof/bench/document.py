@@ -22,6 +22,7 @@ from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.phases import Phases
 from loadproof.bench.measure.scaling import Deployed, Scaling
 from loadproof.bench.measure.steady import Drain, SteadyState
+from loadproof.bench.plain import read_plain
 from loadproof.bench.plan import ABSENT, map_of
 from loadproof.bench.search.levels import SearchResult
 from loadproof.bench.spec import Kind, PredictedPoint, Prediction, ProfileBrief
@@ -305,7 +306,7 @@ def read_summary(folder: Path) -> Summary:
     """Raises InputError: no summary, not JSON, of another schema version, a key missing or of a wrong type."""
     path = folder / FILE_NAME
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_plain(path).decode())
     except FileNotFoundError:
         if (folder / "plan.json").exists():
             raise InputError(

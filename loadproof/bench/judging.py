@@ -9,7 +9,7 @@ from pathlib import Path
 from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
 from loadproof.bench.document import Summary, read_summary
 from loadproof.bench.evidence.document import write_evidence
-from loadproof.bench.evidence.places import SIGNATURE as SIGNATURE_FILE
+from loadproof.bench.evidence.names import SIGNATURE as SIGNATURE_FILE
 from loadproof.bench.load.sweep import why_never_ran
 from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE

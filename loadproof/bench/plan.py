@@ -10,6 +10,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import orjson
 
+from loadproof.bench.plain import read_plain
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec
 from loadproof.bench.workload.arrivals import schedule_of
 from loadproof.bench.workload.drawn_sessions import DrawnSessions
@@ -136,7 +137,7 @@ def read_document(path: Path, missing: str, mend: str, versions: tuple[int, ...]
     """The object in a JSON file of one of these schema versions. Raises InputError: `missing` takes the
     reason why it cannot be read."""
     try:
-        row = orjson.loads(path.read_bytes())
+        row = orjson.loads(read_plain(path))
     except OSError as error:
         raise InputError(f"{path}: {missing.format(error.strerror)}") from None
     except orjson.JSONDecodeError as error:

@@ -8,7 +8,7 @@ from typing import IO, Any, Protocol
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.aws_errors import BotoCoreError, ClientError
-from loadproof.invocation.aws_sdk import sdk
+from loadproof.invocation.aws_sdk import guarded, sdk
 from loadproof.invocation.endpoints import Answer, Client
 
 _URI = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>.*))?")
@@ -121,13 +121,9 @@ def parse_uri(uri: str) -> tuple[str, str]:
 def s3_client(endpoint_url: str | None = None, region: str | None = None, attempts: int = 1) -> Client:
     """boto3's client, one attempt a call: whoever polls asks again at its next turn. Raises CouldNotRunError."""
     try:
-        return sdk("boto3").client(
-            "s3",
-            endpoint_url=endpoint_url,
-            region_name=region,
-            config=sdk("botocore.config").Config(
-                retries={"total_max_attempts": attempts, "mode": "standard"}, connect_timeout=10, read_timeout=30
-            ),
+        config = sdk("botocore.config").Config(
+            retries={"total_max_attempts": attempts, "mode": "standard"}, connect_timeout=10, read_timeout=30
         )
+        return guarded(sdk("boto3").client("s3", endpoint_url=endpoint_url, region_name=region, config=config))
     except (BotoCoreError, ValueError) as error:
         raise CouldNotRunError(f"S3 cannot be spoken to: {error}") from error

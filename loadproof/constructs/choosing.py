@@ -8,7 +8,8 @@ from pathlib import Path
 from loadproof.constructs.deployment import Deployment
 from loadproof.errors import InputError, Problem, ProfileError
 from loadproof.profiles import load_environment, load_profile, profile_files
-from loadproof.profiles.names import ENVIRONMENT_NAME_FORM, is_environment_name, stack_name
+from loadproof.profiles.loader import ENVIRONMENT_FILE, StackMaker, makers_of_one_stack, one_stack
+from loadproof.profiles.names import BENCHMARK, ENVIRONMENT_NAME_FORM, NETWORK, is_environment_name
 
 
 def read_deployments(
@@ -46,25 +47,29 @@ def read_deployments(
                 )
     if problems:
         raise ProfileError(problems)
-    _refuse_names_that_meet(profiles_root, deployments)
+    _refuse_names_that_meet(deployments)
     return tuple(deployments)
 
 
-def _refuse_names_that_meet(profiles_root: Path, deployments: Sequence[Deployment]) -> None:
-    """`eu-chat` of `prod` and `chat` of `prod-eu` make one name: in one place, either would become the other."""
-    named: dict[str, list[tuple[str, str]]] = {}
-    for folder in sorted(file.parent for file in profiles_root.glob("*/environment.yaml")):
-        for file in profile_files(profiles_root, folder.name):
-            named.setdefault(stack_name(folder.name, file.stem), []).append((folder.name, file.stem))
+def _refuse_names_that_meet(deployments: Sequence[Deployment]) -> None:
+    """A profile's name is LP392; the stacks that its environment makes beside it may meet another's profile, too.
+
+    In two regions one name is allowed, and still no application holds it twice.
+    """
+    made: dict[str, StackMaker] = {}
     for one in deployments:
-        for environment_name, profile_name in named.get(one.stack_name, ()):
-            if environment_name == one.environment_name:
+        assert one.file is not None
+        beside = one.file.parent / ENVIRONMENT_FILE
+        for maker in (StackMaker(one.file), StackMaker(beside, BENCHMARK), StackMaker(beside, NETWORK)):
+            if not maker.made_in(one.environment):
                 continue
-            other = load_environment(profiles_root / environment_name)
-            if (other.account, other.region) == (one.environment.account, one.environment.region):
+            for other in makers_of_one_stack(maker, one.environment):
+                raise InputError(f"{one_stack(maker, other, one.environment)}; rename the profile")
+            other = made.setdefault(maker.stack_name, maker)
+            if other != maker:
                 raise InputError(
-                    f"{one.environment_name}/{one.profile.name}.yaml and {environment_name}/{profile_name}.yaml are "
-                    f"one stack, {one.stack_name}, in account {other.account} and {other.region}; rename one of them"
+                    f"{maker} and {other} both make {maker.stack_name}, in two places; "
+                    "give one of the environments to -c env=, then the other"
                 )
 
 

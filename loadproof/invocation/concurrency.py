@@ -151,7 +151,7 @@ class Pace:
         if not self.gate.closed or last is None:
             return ""
         # What never answered and is no refusal will not come up by waiting: the target is wrong, or dead.
-        if not self._ever_answered and last.retry is RetryClass.TRY_AGAIN:
+        if not self._ever_answered and (last.retry is RetryClass.TRY_AGAIN or last.is_own_shortage):
             patience_s = 0.0
         if self.gate.closed_for_s(now_s) < patience_s:
             return ""

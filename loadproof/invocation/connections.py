@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from loadproof.errors import mend_of
-from loadproof.invocation.faults import CanceledFault, ConnectionFault, TimeoutFault, TruncatedStreamError
+from loadproof.invocation.faults import SHORTAGE, CanceledFault, ConnectionFault, TimeoutFault, TruncatedStreamError
 from loadproof.invocation.http1 import ResponseReader
-from loadproof.invocation.sockets import ClockNs, StampedSocket, Watch, connect, keep_alive, stamps_reads
+from loadproof.invocation.sockets import ClockNs, StampedSocket, Watch, connect, is_shortage, keep_alive, stamps_reads
 
 # Reads of one answer that wait to be decoded together: a second of a usual stream, and 32 KB at most.
 MOST_WAITING, MOST_WAITING_BYTES = 64, 512
@@ -385,6 +385,6 @@ class ConnectionPool:
             raise ConnectionFault("tls", f"TLS to {self._host}:{self._port} failed: {error}") from error
         except OSError as error:
             said = f"no connection to {self._host}:{self._port}: {error}{mend_of(error)}"
-            raise ConnectionFault("refused", said) from error
+            raise ConnectionFault(SHORTAGE if is_shortage(error) else "refused", said) from error
         connection.idle_since_ns = self._clock_ns()
         return connection

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.aws_errors import BotoCoreError, ClientError, NoCredentialsError, UnreachedError
-from loadproof.invocation.aws_sdk import aws_session, sdk
+from loadproof.invocation.aws_sdk import Client as Client
+from loadproof.invocation.aws_sdk import aws_session, guarded, sdk
 from loadproof.invocation.credentials import boto3_keys, is_loopback
 
-Client = Any  # boto3's: made of AWS's service models when it is asked for
 Answer = dict[str, Any]  # of such a client
 
 
@@ -144,7 +144,7 @@ def aws_client(
             s3={"addressing_style": "path"} if here else {},  # loopback has no subdomains
         )
         keys = boto3_keys(endpoint_url, session)
-        return session.client(service, region_name=region, endpoint_url=endpoint_url, config=config, **keys)
+        return guarded(session.client(service, region_name=region, endpoint_url=endpoint_url, config=config, **keys))
     except BotoCoreError as error:
         raise CouldNotRunError(f"no {service} client for {region or 'the environment'}: {error}") from error
     except ValueError as error:  # "Invalid endpoint", where a URL is no URL

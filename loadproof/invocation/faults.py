@@ -9,8 +9,11 @@ class InvocationFault(LoadproofError):  # noqa: N818 (AWS names its own `…Fail
     """Base of every fault of an endpoint, a connection or a payload."""
 
 
+SHORTAGE = "shortage"  # of a ConnectionFault: this machine has no descriptor, port or buffer left for one
+
+
 class ConnectionFault(InvocationFault):
-    """No connection, or one that broke: refused, reset, closed before the answer, TLS failure."""
+    """No connection, or one that broke: refused, reset, closed before the answer, TLS failure, `SHORTAGE`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -65,6 +65,11 @@ class Outcome:
     retry_after_s: float = 0.0
 
     @property
+    def is_own_shortage(self) -> bool:
+        """This machine could not connect: nothing was sent, and nothing is said of whom it was for."""
+        return self.kind is OutcomeKind.CONNECTION and self.code == faults.SHORTAGE
+
+    @property
     def ok(self) -> bool:
         return self.kind is OutcomeKind.OK
 
@@ -98,6 +103,8 @@ def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, Ca
             return OutcomeKind.TRUNCATED, "Truncated", Cause.BROKEN
         case faults.TimeoutFault(phase=phase):
             return OutcomeKind.TIMEOUT, phase, Cause.BROKEN if phase == "connect" else Cause.TIMED_OUT
+        case faults.ConnectionFault(code=faults.SHORTAGE):  # fewer at once, and it is no attempt
+            return OutcomeKind.CONNECTION, faults.SHORTAGE, Cause.UNAVAILABLE
         case faults.ConnectionFault(code=code):
             return OutcomeKind.CONNECTION, code, Cause.BROKEN
         case faults.CanceledFault():
@@ -194,7 +201,12 @@ _CREDENTIAL: Final = re.compile(
 )
 
 
+def without_credentials(words: str) -> str:
+    """What a server said, without the signatures, tokens and keys that it quotes."""
+    return _CREDENTIAL.sub("(hidden)", words)
+
+
 def _trim(words: str, limit: int = MESSAGE_LIMIT) -> str:
     """On one line, credentials hidden. Of what is far too long only the beginning is looked at."""
-    flat = _CREDENTIAL.sub("(hidden)", " ".join(words[: 8 * limit].split()))
+    flat = without_credentials(" ".join(words[: 8 * limit].split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"

@@ -11,6 +11,8 @@ stamped when their turn comes.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import platform
 import select
 import socket
@@ -295,6 +297,17 @@ def keep_alive(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
 
 
+def is_shortage(error: OSError) -> bool:
+    """Whether this machine had nothing left to connect with: no fault of the other side, and none of the request."""
+    if not isinstance(error, socket.gaierror):
+        return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTAVAIL)
+    try:  # a resolver that can open nothing says that there is no such name
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return True
+    return False
+
+
 async def connect(host: str, port: int, context: ssl.SSLContext | None) -> tuple[socket.socket, TlsSession | None]:
     """A connected socket whose reads the kernel stamps; every address of `host` is tried in turn.
 
@@ -312,7 +325,8 @@ async def connect(host: str, port: int, context: ssl.SSLContext | None) -> tuple
             await loop.sock_connect(sock, address)
         except OSError as failed:
             sock.close()
-            error = failed
+            # A host without IPv6 says so of its second address by the word for "no port left".
+            error = error if error.errno and is_shortage(failed) else failed
             continue
         except BaseException:
             sock.close()

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,6 +17,7 @@ from loadproof.profiles.calibrating import is_calibration, read_calibration, wit
 from loadproof.profiles.checks import check_rules
 from loadproof.profiles.config_json import with_config_json
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_part, read_with_parents
+from loadproof.profiles.names import BENCHMARK, NETWORK, stack_name
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Calibration, Environment, Profile, Workload
 from loadproof.profiles.secrets import shown_path
@@ -26,6 +27,27 @@ ENVIRONMENT_FILE: Final = "environment.yaml"
 _NEARLY: Final = "environment.yml"  # an easy slip, and never a profile
 P = TypeVar("P", Profile, Environment)
 A = TypeVar("A", Calibration, Workload)
+
+
+@dataclass(frozen=True, slots=True)
+class StackMaker:
+    """What a stack is made for: the profile in `file`, or a key of that environment.yaml (`benchmark`, `network`)."""
+
+    file: Path
+    key: str = ""
+
+    @property
+    def stack_name(self) -> str:
+        return stack_name(self.file.parent.name, self.key or self.file.stem)
+
+    def made_in(self, environment: Environment) -> bool:
+        """False for a key that this environment, its own, does not have."""
+        network = environment.network
+        has = {BENCHMARK: environment.benchmark is not None, NETWORK: network is not None and network.vpc_endpoints}
+        return has.get(self.key, True)
+
+    def __str__(self) -> str:
+        return f"{self.file.parent.name}/{self.file.name}" + (f" (`{self.key}`)" if self.key else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +184,21 @@ def profile_files(root: Path, environment: str) -> list[Path]:
     )
 
 
+def makers_of_one_stack(maker: StackMaker, environment: Environment) -> Iterator[StackMaker]:
+    """What else, in any environment beside its own, makes a stack of this name in this account and region."""
+    root = maker.file.parent.parent
+    for folder in sorted(file.parent for file in root.glob(f"*/{ENVIRONMENT_FILE}")):
+        own = [StackMaker(folder / ENVIRONMENT_FILE, key) for key in (BENCHMARK, NETWORK)]
+        for other in (*map(StackMaker, profile_files(root, folder.name)), *own):
+            if other.stack_name != maker.stack_name or other == maker:
+                continue
+            there = check_file(folder / ENVIRONMENT_FILE).environment
+            if there is None or (there.account, there.region) != (environment.account, environment.region):
+                continue
+            if other.made_in(there):
+                yield other
+
+
 def profile_hash(profile: Profile) -> str:
     """SHA-256 (hexadecimal) over the profile as canonical JSON, defaults included: what evidence is tied to.
 
@@ -193,6 +230,7 @@ def _built(
     check_rules(part, tree, problems, environment)
     if isinstance(part, Profile) and (file.parent / ENVIRONMENT_FILE).is_file():
         _file_named_after(part, file, tree, problems)
+        _stack_is_its_own(file, tree, problems, environment)
     if isinstance(part, Profile) and not problems.errors:
         _files_are_there(part, file, tree, problems)
     return None if problems.errors else part
@@ -206,6 +244,23 @@ def _file_named_after(part: Profile, file: Path, tree: Node, problems: Problems)
         problems.add(
             place_of(tree, ("name",)), "LP013", ("name",), found, f"rename the file to {name}.yaml, or the profile"
         )
+
+
+def _stack_is_its_own(file: Path, tree: Node, problems: Problems, environment: Environment | None) -> None:
+    """LP392. What the profile's own environment makes beside it is LP268 and LP282."""
+    if environment is None:
+        return
+    maker = StackMaker(file.absolute())
+    for other in makers_of_one_stack(maker, environment):
+        if not other.key or other.file.parent != maker.file.parent:
+            mend = "rename the profile" if other.key else "rename one of them"
+            problems.add(place_of(tree, ("name",)), "LP392", ("name",), one_stack(maker, other, environment), mend)
+
+
+def one_stack(maker: StackMaker, other: StackMaker, place: Environment) -> str:
+    """What is wrong about the two, without the mend."""
+    where = f"account {place.account} and {place.region}"
+    return f"{maker} and {other} are one stack, {maker.stack_name}, in {where}"
 
 
 def _files_are_there(part: Profile, file: Path, tree: Node, problems: Problems) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,8 @@ def write_new(folder: Path, place: Place, files: Mapping[str, bytes], once: Mapp
     """Write all files into `folder`; those of `once` are the team's from then on. What was kept: a new repository on a
     hub brings a README and a .gitignore, which stay as they are.
 
-    Raises InputError, with nothing written, where any other of them exists already.
+    Raises InputError, with nothing written, where any other of them exists already; whatever else is raised (OSError
+    of a full disk), what was written is taken back, so that the same command may be given again.
     """
     there = sorted(path for path in (*files, *once, MANIFEST) if (folder / path).exists())
     kept = [path for path in there if path in _MAY_BE_THERE]
@@ -69,10 +71,20 @@ def write_new(folder: Path, place: Place, files: Mapping[str, bytes], once: Mapp
         mend = "--upgrade it" if MANIFEST in there else "take an empty folder, or move them away"
         raise InputError(f"{folder}: left as it is, because there already: {shown}; {mend}")
     written = {path: content for path, content in files.items() if path not in kept}
-    for path, content in {**once, **written}.items():
-        if path not in kept:
-            _write(folder / path, content)
-    _remember(folder, place, {path: _hash(content) for path, content in written.items()})
+    new = [folder / path for path in (*once, *written, MANIFEST) if path not in kept]
+    made = {parent for path in new for parent in path.parents if not parent.exists()}
+    try:
+        for path, content in {**once, **written}.items():
+            if path not in kept:
+                _write(folder / path, content)
+        _remember(folder, place, {path: _hash(content) for path, content in written.items()})
+    except BaseException:
+        for one in new:
+            one.unlink(missing_ok=True)
+        for parent in sorted(made, reverse=True):  # the deepest first
+            if parent.is_dir():
+                parent.rmdir()
+        raise
     return kept
 
 
@@ -184,5 +196,16 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all, so that an upgrade may go on. Raises OSError, which names the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    real = path.resolve()  # a link stays one
+    unfinished = real.with_name(f".{real.name}.part")
+    try:
+        unfinished.write_bytes(content)
+        if real.exists():
+            shutil.copymode(real, unfinished)
+        unfinished.replace(real)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from bench_evidence import TARGET, profile_tree, run_of_profile
 
@@ -405,6 +407,78 @@ def test_a_damaged_newer_run_is_named_beside_the_result(tmp_path: Path, chat: Pa
     os.truncate(newer / "summary.json", 100)
     found = proof(chat, tmp_path / "runs")
     assert found.holds and any(note.startswith("passed over, though no older: ") for note in found.notes)
+
+
+def _without_plan(run: Path) -> None:
+    (run / "plan.json").unlink()
+
+
+def _empty_plan(run: Path) -> None:
+    (run / "plan.json").write_text('{"schema_version": 2}')
+    (run / "evidence.dsse.json").write_text("{}")
+
+
+def _plan_of_another(run: Path) -> None:
+    plan = run / "plan.json"
+    plan.write_bytes(plan.read_bytes().replace(b'"dev"', b'"devx"'))
+
+
+def _plan_of_an_older_version(run: Path) -> None:
+    plan = orjson.loads((run / "plan.json").read_bytes())
+    plan["spec"]["profile"]["sha256"] = "0" * 64
+    (run / "plan.json").write_bytes(orjson.dumps(plan))
+
+
+def _summary_alone(run: Path) -> None:
+    for name in ("plan.json", "evidence.json"):
+        (run / name).unlink()
+
+
+def _linked_plan(run: Path) -> None:
+    _without_plan(run)
+    (run / "plan.json").symlink_to("/dev/zero")
+
+
+def _nothing_said(run: Path) -> None:
+    """Where it was filed is all that is left to tell whose it is."""
+    for name in ("plan.json", "evidence.json", "summary.json"):
+        (run / name).write_text("{}")
+
+
+def _below_another(run: Path) -> None:
+    """A run hides none that lies deeper, and what is cut off by no verdict hides none either."""
+    _without_plan(run)
+    for name in ("plan.json", "summary.json"):
+        (run.parent / name).write_text("{}")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _without_plan, _empty_plan, _plan_of_another, _plan_of_an_older_version, _summary_alone, _linked_plan,
+        _nothing_said, _below_another,
+    ],
+)  # fmt: skip
+def test_whatever_file_of_a_newer_run_is_damaged_it_is_named(
+    tmp_path: Path, chat: Path, damage: Callable[[Path], None]
+) -> None:
+    """Taking the plan of a FAIL away brought the PASS before it back without a word."""
+    run_of_profile(tmp_path / "evidence" / "dev" / "chat" / "a", chat, created=NOW - timedelta(hours=3))
+    newer = run_of_profile(
+        tmp_path / "evidence" / "dev" / "chat" / "f", chat, slower=9, created=NOW - timedelta(hours=1)
+    )
+    damage(newer)
+    found = proof(chat, tmp_path / "evidence")
+    assert found.run is not None and found.run.run_id == "a"
+    assert any(note.startswith(f"passed over, though no older: {newer}, ") for note in found.notes)
+
+
+def test_a_newer_run_of_an_older_version_that_was_cut_off_is_not_named(tmp_path: Path, chat: Path) -> None:
+    """It has no verdict that anybody could want to hide."""
+    run_of_profile(tmp_path / "evidence" / "a", chat, created=NOW - timedelta(hours=3))
+    newer = run_of_profile(tmp_path / "evidence" / "f", chat, created=NOW - timedelta(hours=1), judged=False)
+    _plan_of_an_older_version(newer)
+    assert not any("passed over" in note for note in proof(chat, tmp_path / "evidence").notes)
 
 
 def test_a_damaged_older_run_is_not_named(tmp_path: Path, chat: Path) -> None:

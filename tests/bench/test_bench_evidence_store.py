@@ -366,6 +366,15 @@ def test_the_plan_alone_holds_the_profile(run: Path) -> None:
         assert orjson.loads((run / file).read_bytes())["profile"].keys() == {"name", "file", "sha256", "environment"}
 
 
+@pytest.mark.parametrize("kept", ["plan.json", "summary.json", "evidence.json", "evidence.dsse.json"])
+def test_a_run_is_found_by_any_of_its_files(place: Place, kept: str) -> None:
+    """Else whoever takes one of them away hides what the others say; no run hides another that lies deeper."""
+    for run in ("dev/chat/a", "dev/chat/a/deeper"):
+        assert place.create(run, kept, b"{}")
+    assert place.create("dev/chat/pages", "report.html", b"")
+    assert place.runs() == {"dev/chat/a": {kept: 2}, "dev/chat/a/deeper": {kept: 2}}
+
+
 @pytest.mark.parametrize("target", ["/dev/zero", "/nonexistent", "plan.json"])
 def test_a_link_is_no_file_of_a_run(tmp_path: Path, target: str) -> None:
     """What it leads to may have no end."""

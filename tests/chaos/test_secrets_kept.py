@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,13 @@ from pathlib import Path
 
 import pytest
 from http_servers import Quiet, serving_http
+
+from loadproof.cli.main import run
+from loadproof.cli.queue.send import Rows, Tally, open_output, send_all
+from loadproof.invocation.buffer import Message, Producer
+from loadproof.invocation.buffer.places import Places
+
+ROOT = Path(__file__).parents[2]
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAPLANTED0KEY0ID00",
@@ -141,6 +149,36 @@ def test_no_file_and_no_line_holds_a_credential(tmp_path: Path, echo: str, verb:
     assert b"refused" in b"".join(written.values()), written["stderr"][-800:]
     for name, secret in {**SECRETS, "answered": ANSWERED}.items():
         assert [file for file, text in written.items() if secret.encode() in text] == [], name
+
+
+@pytest.fixture
+def in_process(tmp_path: Path, echo: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, and the secrets in this process's environment: starting another takes longer."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {**SECRETS, "AWS_ENDPOINT_URL": echo, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def test_no_row_of_a_queue_holds_a_credential(in_process: Path, echo: str) -> None:
+    """The queue refuses each message, quoting every header, and the row says why it was not sent."""
+    places = Places(f"{echo}/123456789012/requests", "results", "1")
+    with open_output(Path("rows.jsonl")) as file:
+        send_all(Producer.at(places, "us-east-1", echo), [Message({"inputs": "one"})], Rows(file), Tally(), waits=False)
+    row = Path("rows.jsonl").read_text()
+    assert "refused" in row
+    assert [name for name, secret in {**SECRETS, "answered": ANSWERED}.items() if secret in row] == []
+
+
+def test_an_answer_that_is_none_of_awss_is_not_quoted(in_process: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """botocore raises what it cannot parse with the whole body, as no error of its own kind: it came as a traceback."""
+    shutil.copy(ROOT / "tests/profiles/bad/LP013/environment.yaml", "environment.yaml")
+    chat = (ROOT / "tests/profiles/bad/LP013/assistant.yaml").read_text()
+    Path("chat.yaml").write_text(f"{chat}buffer: {{}}\n")
+    assert run(["queue", "send", "chat.yaml", "one"]) == 3
+    said = capsys.readouterr().err
+    assert "the answer is none of AWS's" in " ".join(said.split())
+    assert [name for name, secret in {**SECRETS, "answered": ANSWERED}.items() if secret in said] == []
 
 
 def test_a_refused_reading_holds_no_credential(tmp_path: Path, echo: str) -> None:

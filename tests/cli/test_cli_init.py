@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -27,8 +28,17 @@ from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.profiles.judging import requests_to_judge
 from loadproof.profiles.schema import Environment, Profile
 from loadproof.scaffold import repository
+from loadproof.scaffold.kept import apply, changes, read_manifest, write_new
+from loadproof.scaffold.repository import Place
 from loadproof.sides.git import hosted_at
 
+PLANTED = {
+    "AWS_ACCESS_KEY_ID": "AKIAPLANTED0KEY0ID00",
+    "AWS_SECRET_ACCESS_KEY": "plantedSecret/Access+Key0000000000000000",
+    "AWS_SESSION_TOKEN": "IQoJb3JpZ2luPlantedSessionToken0123456789abcdef",
+    "HF_TOKEN": "hf_plantedHubTokenabcdefghijklmnopqrst",
+}
+PLACE = Place("0.1.0", "none")
 SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
 
 
@@ -51,8 +61,17 @@ def searched_once() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def made(searched_once: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("team") / "repository"
-    assert run(["init", str(folder), *SMALL, "--environment", "live", "--region", "eu-west-1"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in PLANTED.items():
+            patch.setenv(name, value)
+        assert run(["init", str(folder), *SMALL, "--environment", "live", "--region", "eu-west-1"]) == 0
     return folder
+
+
+def test_no_file_holds_a_credential_of_the_environment(made: Path) -> None:
+    """Nothing that a shell holds for AWS and the hub is the repository's."""
+    texts = [file.read_bytes() for file in made.rglob("*") if file.is_file()]
+    assert [name for name, secret in PLANTED.items() if any(secret.encode() in text for text in texts)] == []
 
 
 def copy_of(made: Path, target: Path) -> Path:
@@ -574,3 +593,52 @@ def test_a_folder_of_a_clone_is_not_made_another_one(tmp_path: Path, capsys: pyt
     (tmp_path / ".git").mkdir()
     assert run(["init", str(tmp_path / "llm"), *SMALL]) == 0
     assert "\n  git add . && git commit" in capsys.readouterr().out
+
+
+def _full_after(files: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes so many files more."""
+    written, write = [0], Path.write_bytes
+
+    def refuse(path: Path, content: bytes) -> int:
+        written[0] += 1
+        if written[0] > files:
+            write(path, content[:9])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_a_full_disk_left_is_taken_back(tmp_path: Path, there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command went on to say that files were in its way; what was there before stays."""
+    folder, files = tmp_path / "team", {"a.txt": b"a" * 99, "docs/deep/b.txt": b"b" * 99, "docs/c.txt": b"c" * 99}
+    if there:
+        (folder / "docs").mkdir(parents=True)
+        (folder / "README.md").write_text("ours")
+    before = sorted(tmp_path.rglob("*"))
+    with monkeypatch.context() as full:
+        _full_after(2, full)
+        with pytest.raises(OSError, match=r"docs/c\.txt"):
+            write_new(folder, PLACE, files, {})
+    assert sorted(tmp_path.rglob("*")) == before
+    write_new(folder, PLACE, files, {})
+    assert (folder / "docs/deep/b.txt").read_bytes() == b"b" * 99
+
+
+def test_an_upgrade_goes_on_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is left in half, which would look like the team's own change."""
+    old, new = (dict.fromkeys(("a", "b"), text * 99) for text in (b"old", b"new"))
+    write_new(tmp_path, PLACE, old, {})
+    manifest = read_manifest(tmp_path)
+    with monkeypatch.context() as full:
+        _full_after(1, full)
+        with pytest.raises(OSError, match="/b"):
+            apply(tmp_path, manifest, PLACE, new, changes(tmp_path, manifest, new))
+    assert (tmp_path / "b").read_bytes() == old["b"] and sorted(one.name for one in tmp_path.iterdir()) == [
+        ".loadproof.json",
+        "a",
+        "b",
+    ]
+    left = changes(tmp_path, read_manifest(tmp_path), new)
+    assert [(one.path, one.state) for one in left] == [("b", "newer")]

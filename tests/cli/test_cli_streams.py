@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import resource
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from run_server import ModelServer, serving
+
+from loadproof.bench.measure.records import each_record, latest
 
 ROOT = Path(__file__).parents[2]
 SHAPE = ["--input-tokens", "8", "--output-tokens", "3", "--answer-length", "at_most", "--warmup", "0"]
@@ -117,3 +120,24 @@ def test_too_few_descriptors_are_told_with_what_mends_it(url: str, name: str, mo
     done = ended([*VERBS[name], "--target", url], lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))
     assert "Traceback" not in done.stderr
     assert done.returncode in (0, 4) or (done.returncode == 3 and "ulimit -n 1024" in done.stderr), done.stderr
+
+
+def test_a_run_short_of_descriptors_answers_every_item(url: str) -> None:
+    """64 at once with room for a few: fewer go, none is a failure. 69 of 120 failed for good."""
+    Path("in.jsonl").write_text("".join(json.dumps({"prompt": f"p{n}"}) + "\n" for n in range(120)))
+    few = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (20, 20))
+    done = ended([*VERBS["run"], "--target", url, "--concurrency", "64"], few)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["error"] for line in Path("out.jsonl").read_text().splitlines()] == [None] * 120
+
+
+def test_a_benchmark_short_of_descriptors_ends_and_goes_on(url: str) -> None:
+    """What could not be sent is no result of the endpoint: exit code 3, and --resume sends it."""
+    few = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (24, 24))
+    load = ["--concurrency", "40", "--requests-per-level", "80", "--protocol", "openai"]
+    done = ended(["bench", *SHAPE, *load, "--out", "r", "--target", url], few)
+    assert done.returncode == 3 and "Too many open files" in done.stderr, done.stderr
+    assert "connection" not in {record.outcome for record in each_record(Path("r/requests.jsonl"))}
+    ended(["bench", "--resume", "r"], lambda: None)
+    records = latest(each_record(Path("r/requests.jsonl")))
+    assert [record.outcome for record in records] == ["ok"] * 80

@@ -105,6 +105,56 @@ def test_two_profiles_that_would_be_one_stack_are_refused(profiles_root: Path, r
     assert len(read_deployments(profiles_root, "prod", "chat")) == 1
 
 
+_OWN_STACKS = """\
+account: "123456789012"
+region: REGION
+benchmark: {image: "123456789012.dkr.ecr.REGION.amazonaws.com/bench:1.0"}
+network:
+  vpc_id: vpc-0123456789abcdef0
+  subnet_ids: [subnet-0123456789abcdef0]
+  security_group_ids: [sg-0123456789abcdef0]
+  vpc_endpoints: true
+  route_table_ids: [rtb-0123456789abcdef0]
+"""
+
+
+def _prod_and_prod_eu(profiles_root: Path, own_name: str, region: str) -> None:
+    """`own_name` in prod; prod-eu with a profile `chat` and stacks for its benchmarks and its VPC endpoints."""
+    text = (profiles_root / "prod" / "chat.yaml").read_text(encoding="utf-8").replace("name: chat", f"name: {own_name}")
+    (profiles_root / "prod" / f"{own_name}.yaml").write_text(text, encoding="utf-8")
+    (profiles_root / "prod-eu").mkdir()
+    (profiles_root / "prod-eu" / "environment.yaml").write_text(_OWN_STACKS.replace("REGION", region), encoding="utf-8")
+    (profiles_root / "prod-eu" / "chat.yaml").write_text("extends: ../prod/chat.yaml\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("key", ["benchmark", "network"])
+@pytest.mark.parametrize("environments", ["prod", "prod-eu", "prod,prod-eu"])
+def test_a_profile_and_an_environments_own_stack_of_one_name_are_refused(
+    profiles_root: Path, key: str, environments: str
+) -> None:
+    """`eu-benchmark` of prod would become prod-eu's gate; from both sides, and where both are synthesized."""
+    _prod_and_prod_eu(profiles_root, f"eu-{key}", "us-east-1")
+    with pytest.raises(InputError, match=rf"are one stack, loadproof-prod-eu-{key}, in account .*; rename the profile"):
+        read_deployments(profiles_root, environments, None)
+
+
+@pytest.mark.parametrize("own_name", ["eu-benchmark", "eu-network", "eu-chat"])
+def test_one_name_in_two_regions_is_synthesized_apart(profiles_root: Path, own_name: str) -> None:
+    """Nothing would be overwritten; still the CDK ends in a traceback where one application has a name twice."""
+    _prod_and_prod_eu(profiles_root, own_name, "eu-central-1")
+    assert len(read_deployments(profiles_root, "prod", own_name)) == 1
+    assert len(read_deployments(profiles_root, "prod-eu", None)) == 1
+    with pytest.raises(InputError, match=r"both make loadproof-prod-eu-.*; give one of the environments to -c env="):
+        read_deployments(profiles_root, "prod,prod-eu", None)
+
+
+def test_two_files_of_one_profiles_name_are_refused(profiles_root: Path) -> None:
+    """`chat.yaml` and `chat.yml`: which of the two was deployed went by the alphabet."""
+    shutil.copy(profiles_root / "prod" / "chat.yaml", profiles_root / "prod" / "chat.yml")
+    with pytest.raises(InputError, match=r"prod/chat.yml and prod/chat.yaml are one stack, loadproof-prod-chat"):
+        read_deployments(profiles_root, "prod", "chat")
+
+
 def test_an_environments_name_leaves_room_for_the_prefix_of_its_rights(profiles_root: Path) -> None:
     """Endpoint names end in a hash past 63 characters; the benchmark's rights name their beginning."""
     (profiles_root / "prod").rename(profiles_root / ("p" * 41))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -27,7 +30,17 @@ from invocation_fakes import (
     sse,
 )
 
-from loadproof.invocation import GenerationRequest, HttpTransport, Invocation, Invoker, OutcomeKind, Timeouts, codec_for
+from loadproof.invocation import (
+    GenerationRequest,
+    HttpTransport,
+    Invocation,
+    Invoker,
+    OutcomeKind,
+    RetryClass,
+    Timeouts,
+    codec_for,
+)
+from loadproof.invocation.sockets import is_shortage
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -47,6 +60,40 @@ def _connections(script: Script, requests: int, pause_s: float = 0.0) -> tuple[i
             return server.connections, kinds
 
     return asyncio.run(main())
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTAVAIL])
+def test_what_this_machine_lacks_is_told_apart(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side refused nothing, so fewer at once may go on, and it is no attempt."""
+
+    def refuse(self: socket.socket, *_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    async def main() -> Invocation:
+        async with serving(sends(b"")) as server:
+            invoker = sagemaker(server)
+            monkeypatch.setattr(socket.socket, "setblocking", refuse)
+            try:
+                return await invoker.invoke(REQUEST)
+            finally:
+                monkeypatch.undo()
+                await invoker.close()
+
+    outcome = asyncio.run(main()).outcome
+    assert (outcome.kind, outcome.code, outcome.retry) == (OutcomeKind.CONNECTION, "shortage", RetryClass.SLOW_DOWN)
+    assert outcome.is_own_shortage
+
+
+def test_a_resolver_that_can_open_nothing_is_a_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says that there is no such name; with a descriptor left, that is what it means."""
+    unknown = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+    assert not is_shortage(unknown)
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert is_shortage(unknown)
 
 
 def test_keep_alive_uses_one_connection() -> None:

@@ -20,7 +20,9 @@ from loadproof.invocation import ChatMessage, GenerationRequest, Invocation, Out
 from loadproof.invocation.chains import Item, chat_turn, prompt_turn
 from loadproof.invocation.concurrency import Pace
 from loadproof.invocation.engine import MOST_UNDELIVERED, ItemResult, Many
+from loadproof.invocation.faults import ConnectionFault
 from loadproof.invocation.many import invoke_many, invoke_many_sync
+from loadproof.invocation.outcomes import outcome_of_fault
 from loadproof.invocation.quotas import Quota, Quotas
 from loadproof.invocation.retry import RetryPolicy
 
@@ -143,6 +145,25 @@ def test_an_endpoint_that_never_answers_ends_the_run_early() -> None:
     """A thousand items at a dead port: an error after a few tens of requests, not a thousand failures."""
     endpoint = Endpoint(lambda request, number: ACCIDENT)
     with pytest.raises(CouldNotRunError, match="broken"):
+        run_all(endpoint, [item(n) for n in range(1000)])
+    assert len(endpoint.seen) < 60
+
+
+SHORTAGE = outcome_of_fault(ConnectionFault("shortage", "Too many open files"), None)
+
+
+def test_what_this_machine_lacks_is_no_items_failure() -> None:
+    """Room for 8 connections, 64 asked for: fewer go at once, and every item is answered."""
+    endpoint = Endpoint()
+    endpoint.says = lambda request, number: OK if endpoint.in_flight < 8 else SHORTAGE
+    results = run_all(endpoint, [item(n) for n in range(120)], most=64)
+    assert [result.outcome.ok for result in results] == [True] * 120
+
+
+def test_a_machine_that_can_connect_to_nothing_ends_the_run_early() -> None:
+    """As a dead port does, and no item is a failure: --resume sends them all."""
+    endpoint = Endpoint(lambda request, number: SHORTAGE)
+    with pytest.raises(CouldNotRunError, match="Too many open files"):
         run_all(endpoint, [item(n) for n in range(1000)])
     assert len(endpoint.seen) < 60
 

@@ -24,7 +24,7 @@ ELSEWHERE = {"LP001", "LP012", "LP269"}
 def test_a_bad_profile_gives_exactly_these_lines(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole output of `loadproof check` equals the `.expected` file beside the profile."""
     monkeypatch.chdir(BAD)
-    files = [case] if case.is_file() else sorted(case.glob("*.yaml"))
+    files = [case] if case.is_file() else sorted(case.rglob("*.yaml"))
     checked = [check_file(file.relative_to(BAD)) for file in files]
     said = as_text(CheckedFiles.of(checked), coloured=False) + "\n"
     expected = case.with_suffix(".expected")

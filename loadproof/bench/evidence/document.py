@@ -22,7 +22,7 @@ from loadproof.bench.document import (
     read_summary,
     summary_of,
 )
-from loadproof.bench.evidence.places import SIGNATURE
+from loadproof.bench.evidence.names import SIGNATURE
 from loadproof.bench.judge.verdict import Outcome
 from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
@@ -157,7 +157,7 @@ def _changed_files(folder: Path, evidence: Mapping[str, object]) -> list[str]:
     found = []
     hashes = evidence.get("sha256")
     for name, expected in hashes.items() if isinstance(hashes, dict) else ():
-        actual = sha256_of(folder / name)
+        actual = sha256_of(folder / name) if name in HASHED else None  # it may name any file of this machine
         if actual is None:
             found.append(f"{name}: missing, though {FILE_NAME} holds its hash")
         elif actual != expected:

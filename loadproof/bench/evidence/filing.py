@@ -7,6 +7,7 @@ import hashlib
 import io
 import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,19 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from loadproof.bench.evidence.document import misfits
-from loadproof.bench.evidence.places import (
-    EVIDENCE,
-    PACKED,
-    PLAN,
-    REQUESTS,
-    SIGNATURE,
-    SUMMARY,
-    FolderPlace,
-    Place,
-)
+from loadproof.bench.evidence.names import EVIDENCE, PACKED, PLAN, REQUESTS, SIGNATURE, SUMMARY
+from loadproof.bench.evidence.places import FolderPlace, Place
 from loadproof.bench.evidence.store import StoredRun
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED
 from loadproof.bench.measure.records import opened_records
+from loadproof.bench.plain import Unpacked, is_plain
 from loadproof.bench.plan import read_plan
 from loadproof.errors import CouldNotRunError, InputError
 
@@ -54,11 +48,11 @@ def file_run(folder: Path, place: Place, *, requests: bool = True, report: bool 
     if found := misfits(folder):
         raise InputError("\n".join(f"{folder}: {one}" for one in found))
     name = name_of(folder)
-    bodies = {file: (folder / file).read_bytes() for file in (PLAN, SUMMARY) if (folder / file).exists()}
-    bodies |= {file: (folder / file).read_bytes() for file in (OBSERVED, SIGNATURE) if (folder / file).exists()}
+    small = (PLAN, SUMMARY, OBSERVED, SIGNATURE)
+    bodies = {file: (folder / file).read_bytes() for file in small if is_plain(folder / file)}
     if requests:
         bodies[REQUESTS + PACKED] = _packed(folder, place)
-    if report and (folder / REPORT).exists():
+    if report and is_plain(folder / REPORT):
         bodies[REPORT] = (folder / REPORT).read_bytes()
     bodies[EVIDENCE] = (folder / EVIDENCE).read_bytes()
     written = 0
@@ -99,8 +93,13 @@ def _packed(folder: Path, place: Place) -> bytes:
 def _content(file: str, body: bytes) -> str:
     """What is compared: of packed requests what they unpack to, since another zlib packs otherwise."""
     try:
-        return hashlib.sha256(gzip.decompress(body) if file.endswith(PACKED) else body).hexdigest()
-    except (OSError, EOFError):
+        if not file.endswith(PACKED):
+            return hashlib.sha256(body).hexdigest()
+        with gzip.open(io.BytesIO(body)) as unpacked:
+            return hashlib.file_digest(
+                io.BufferedReader(Unpacked(unpacked, len(body), Path(file))), "sha256"
+            ).hexdigest()
+    except (OSError, EOFError, zlib.error, CouldNotRunError):
         return "damaged"
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.aws_errors import BotoCoreError, ClientError
-from loadproof.invocation.aws_sdk import sdk
+from loadproof.invocation.aws_sdk import guarded, sdk
 from loadproof.invocation.endpoints import Client
 
 _KMS: Final = "awskms:///"  # as cosign and other signers name such a key
@@ -77,7 +77,7 @@ def signing_key(text: str) -> SigningKey:
         config = sdk("botocore.config").Config(
             retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"}, read_timeout=30
         )
-        return KmsKey(arn, sdk("boto3").client("kms", region_name=match["region"], config=config))
+        return KmsKey(arn, guarded(sdk("boto3").client("kms", region_name=match["region"], config=config)))
     except (BotoCoreError, ValueError) as error:
         raise CouldNotRunError(f"KMS cannot be spoken to: {error}") from error
 

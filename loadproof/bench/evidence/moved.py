@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 
 from loadproof.bench.evidence.status import Proof
+from loadproof.bench.plain import read_plain
 from loadproof.errors import InputError
 from loadproof.profiles import profile_hash
 
@@ -24,7 +25,7 @@ class Traffic:
 def read_traffic(file: Path) -> Traffic:
     """Raises InputError for what `learn --against` did not write."""
     try:
-        read = orjson.loads(file.read_bytes())
+        read = orjson.loads(read_plain(file, may_be_link=True))
         rows = [row for row in read["drift"] if row["moved"]]
         words = [f"{row['quantity']} {row['found'] / row['proven'] - 1:+.0%} since {row['since'][:16]}" for row in rows]
         return Traffic(str(read["against"]["sha256"]), ", ".join(words))

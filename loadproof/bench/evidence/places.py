@@ -1,23 +1,22 @@
 """Places where runs are kept: folders of this machine, and S3 prefixes laid out alike.
 
-A run is a folder with `plan.json`, at any depth of its place: `runs/<run-id>/` as the benchmark leaves it,
-`evidence/<environment>/<profile>/<run-id>/` as `loadproof evidence add` files it.
+A run is a folder with any of `MARKS`, at any depth of its place: `runs/<run-id>/` as the benchmark leaves it,
+`evidence/<environment>/<profile>/<run-id>/` as `loadproof evidence add` files it. No missing file hides what the others
+say, and no run what lies below it.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from loadproof.bench.evidence.names import MARKS
+from loadproof.bench.plain import is_plain
 from loadproof.errors import InputError
 
-# As the modules that write them call them; those load numpy, and a review reads no request.
-PLAN, SUMMARY, EVIDENCE, REQUESTS = "plan.json", "summary.json", "evidence.json", "requests.jsonl"
-SIGNATURE = "evidence.dsse.json"
-PACKED = ".gz"
 DEFAULT_PLACES = ("evidence", "runs")
 _DEEPEST = 6  # folders below a place
 Files = Mapping[str, int]  # sizes in bytes by name
@@ -55,18 +54,18 @@ class FolderPlace:
         for path, folders, files in os.walk(self.folder):
             here = Path(path)
             below = here.relative_to(self.folder)
-            if len(below.parts) >= _DEEPEST or PLAN in files:
+            if len(below.parts) >= _DEEPEST:
                 folders.clear()
             folders[:] = sorted(one for one in folders if not one.startswith("."))
-            plain = [one for one in sorted(files) if _is_plain(here / one)] if PLAN in files else []
-            if PLAN in plain:
+            plain = [one for one in sorted(files) if is_plain(here / one)] if MARKS.intersection(files) else []
+            if MARKS.intersection(plain):
                 found[below.as_posix()] = {one: (here / one).stat().st_size for one in plain}
         return found
 
     def read(self, run: str, file: str) -> bytes | None:
         path = self.folder / run / file
         try:
-            return path.read_bytes() if _is_plain(path) else None
+            return path.read_bytes() if is_plain(path) else None
         except FileNotFoundError:
             return None
 
@@ -86,17 +85,10 @@ class FolderPlace:
         return True
 
 
-def is_reached(folder: str, files: Container[str]) -> bool:
-    """Whether a place of these files finds a run in a folder of it, named from beside the place (`evidence/dev/r`)."""
-    above = folder.split("/")[:-1]
+def is_reached(folder: str) -> bool:
+    """Whether a place finds a run in a folder of it, named from beside the place (`evidence/dev/r`)."""
     below = folder.split("/")[1:]
-    hidden = len(below) > _DEEPEST or any(part.startswith(".") for part in below)
-    return not hidden and not any(f"{'/'.join(above[:end])}/{PLAN}" in files for end in range(1, len(above) + 1))
-
-
-def _is_plain(path: Path) -> bool:
-    """A file and no link: what one leads to may have no end, and is no part of a run."""
-    return path.is_file() and not path.is_symlink()
+    return len(below) <= _DEEPEST and not any(part.startswith(".") for part in below)
 
 
 def places_of(places: Iterable[str | Path], *, must_exist: bool = True) -> tuple[Place, ...]:

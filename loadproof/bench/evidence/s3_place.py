@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadproof.bench.plan import FILE_NAME as PLAN
+from loadproof.bench.evidence.names import MARKS
 from loadproof.bench.s3_store import S3Store, s3_client
 
 
@@ -20,7 +20,7 @@ class S3Place:
         sizes: dict[str, int] = {}
         while page := self._store.sizes("", max(sizes, default="")):
             sizes |= page
-        folders = [key.removesuffix(PLAN).rstrip("/") for key in sizes if key.rpartition("/")[2] == PLAN]
+        folders = {key.rpartition("/")[0] for key in sizes if key.rpartition("/")[2] in MARKS}
         found: dict[str, dict[str, int]] = {folder: {} for folder in sorted(folders)}
         for key, size in sizes.items():
             folder, _, file = key.rpartition("/")

@@ -11,7 +11,8 @@ import orjson
 from loadproof.bench.evidence.bundle import Signed, identity_of
 from loadproof.bench.evidence.document import misfits
 from loadproof.bench.evidence.keys import SigningKey, is_signed
-from loadproof.bench.evidence.places import SIGNATURE, FolderPlace
+from loadproof.bench.evidence.names import SIGNATURE
+from loadproof.bench.evidence.places import FolderPlace
 from loadproof.bench.evidence.statement import Envelope, Signature, differences, read_envelope, statement_of
 from loadproof.bench.evidence.store import Row, StoredRun, part_of, read_run_of
 from loadproof.errors import CouldNotRunError, InputError

@@ -16,7 +16,7 @@ import orjson
 
 from loadproof.bench.document import Summary, as_json
 from loadproof.bench.evidence.bundle import MEDIA_TYPES
-from loadproof.bench.evidence.places import EVIDENCE
+from loadproof.bench.evidence.names import EVIDENCE
 from loadproof.bench.evidence.store import Row, StoredRun, part_of
 from loadproof.errors import InputError
 from loadproof.wire.documents import Document

@@ -128,14 +128,16 @@ def _passed_over(
     found = []
     for run in runs:
         said = said_of(run)
-        began = str(part_of(said, "window").get("began_utc") or run.created_utc)
+        began = str(part_of(said, "window").get("began_utc") or run.latest_utc)
         if run is decides or (decides is not None and "" < began < decides.created_utc):
             continue
-        if not any(_names(named, profile) for named in (run.profile, part_of(said, "profile"))):
+        filed = dict(zip(("environment", "name"), run.where.split("/")[-3:-1], strict=False)) if run.is_damaged else {}
+        if not any(_names(named, profile) for named in (*run.named_profiles, part_of(said, "profile"), filed)):
             continue
         standing = standing_of(run, signers)
-        if run.problem or standing.broken or (_is_claimed_of(run, profile, standing) and signers is not None):
-            why = run.problem or standing.words
+        claimed = _is_claimed_of(run, profile, standing) and signers is not None
+        if run.is_damaged or standing.broken or claimed:
+            why = run.problem or (standing.words if standing.broken or claimed else "; ".join(run.misfits))
             found.append(f"passed over, though no older: {run.where}, {run.verdict} ({why})")
     more = (f"passed over, though no older: {len(found) - _MOST_NAMED} more runs",) if len(found) > _MOST_NAMED else ()
     return (*found[:_MOST_NAMED], *more)

@@ -11,18 +11,8 @@ from pathlib import Path
 import orjson
 
 from loadproof.bench.document import SCHEMA_VERSIONS, Summary, as_json, summary_of
-from loadproof.bench.evidence.places import (
-    DEFAULT_PLACES,
-    EVIDENCE,
-    PACKED,
-    PLAN,
-    REQUESTS,
-    SIGNATURE,
-    SUMMARY,
-    Files,
-    Place,
-    places_of,
-)
+from loadproof.bench.evidence.names import EVIDENCE, PACKED, PLAN, REQUESTS, SIGNATURE, SUMMARY
+from loadproof.bench.evidence.places import DEFAULT_PLACES, Files, Place, places_of
 from loadproof.errors import InputError
 from loadproof.profiles import document_hash
 from loadproof.review.model import MeasuredRun
@@ -64,7 +54,12 @@ class StoredRun:
 
     @property
     def created_utc(self) -> str:
-        return str(self.plan.get("created_utc") or "")
+        return str(self.plan.get("created_utc") or self.evidence.get("created_utc") or "")
+
+    @property
+    def latest_utc(self) -> str:
+        """The latest that a file says it was made: one that was damaged may say an earlier time."""
+        return max(self.created_utc, str(self.evidence.get("created_utc") or ""))
 
     @property
     def where(self) -> str:
@@ -75,6 +70,19 @@ class StoredRun:
     def profile(self) -> Row:
         """Name, file, sha256, environment and, in newer runs, the whole document; empty for a run of no profile."""
         return part_of(self.plan, "spec", "profile")
+
+    @property
+    def named_profiles(self) -> tuple[Row, ...]:
+        """The profile that each of its files names; they differ where one was damaged. The plan's is `profile`."""
+        of_summary = self.summary.profile if self.summary else None
+        said = {} if of_summary is None else {"name": of_summary.name, "environment": of_summary.environment}
+        return (self.profile, part_of(self.evidence, "profile"), said)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its files cannot be read or do not fit together; a run that was cut off just has no verdict yet."""
+        cut_off = bool(self.profile) and not self.evidence and self.summary is None
+        return bool(self.problem) or (bool(self.misfits) and not cut_off)
 
     @property
     def verdict(self) -> str:

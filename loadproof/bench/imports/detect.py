@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from loadproof.bench.imports.llmeter import is_llmeter, read_llmeter
 from loadproof.bench.imports.own_runs import is_summary, read_summary
 from loadproof.bench.imports.own_table import MEASURED, NEEDED, is_own_table, read_own_table
 from loadproof.bench.imports.vllm_bench import is_vllm_bench, read_vllm_bench
+from loadproof.bench.plain import MOST_LOG_BYTES, read_plain
 from loadproof.errors import InputError
 
 _Document = Mapping[str, object]
@@ -33,7 +35,6 @@ _TABLES: tuple[tuple[Callable[[Sequence[str]], bool], Callable[[_Rows, str], lis
 )
 # What a folder's levels are in, the first that is there.
 _IN_FOLDER = ("stats.json", "summary.json", "profile_export_aiperf.json", "benchmarks.json")
-MOST_BYTES = 1 << 30
 _EXPECTED = (
     "expected a run folder or its summary.json, an export of AIPerf (profile_export_aiperf.json), guidellm "
     "(benchmarks.json), llmeter (stats.json), `vllm bench serve --save-result` or FMBench (all_metrics.csv), or CSV "
@@ -55,10 +56,12 @@ def read_measured(path: Path) -> list[MeasuredLevel]:
     """The levels of one file or folder, in its own order. Raises InputError: unreadable, of no known kind, or empty."""
     file = measured_file(path)
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise InputError(f"{file}: larger than {MOST_BYTES >> 20} MiB; give the tool's summary, not its raw log")
-        data = file.read_bytes()
+        data = read_plain(file, MOST_LOG_BYTES, may_be_link=True)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise InputError(
+                f"{file}: larger than {MOST_LOG_BYTES >> 20} MiB; give the tool's summary, not its raw log"
+            ) from None
         raise InputError(f"{file}: cannot be read: {error.strerror}; look at its name and permissions") from None
     levels = _of_json(data, file) if data.lstrip()[:1] in (b"{", b"[") else _of_csv(data, file)
     if not levels:

@@ -13,6 +13,7 @@ import numpy as np
 
 from loadproof.bench.imports.levels import MeasuredLevel, day, number, spread_of, text, whole
 from loadproof.bench.measure.statistics import Spread, spread
+from loadproof.bench.plain import MOST_LOG_BYTES, read_plain
 
 
 def is_llmeter(document: object) -> bool:
@@ -63,7 +64,7 @@ def _samples_ms(stats: Path, succeeded: int) -> dict[str, list[float]]:
     if stats.name != "stats.json":
         return {}
     try:
-        body = stats.with_name("responses.jsonl").read_bytes()
+        body = read_plain(stats.with_name("responses.jsonl"), MOST_LOG_BYTES)
         rows = [json.loads(line) for line in body.splitlines() if line.strip()]
     except (OSError, ValueError):
         return {}

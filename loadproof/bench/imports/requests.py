@@ -18,6 +18,7 @@ import orjson
 from loadproof.bench.imports.guidellm import guidellm_strategy, is_guidellm
 from loadproof.bench.imports.levels import mapping, number, text, whole
 from loadproof.bench.measure.records import RequestRecord, bare_record
+from loadproof.bench.plain import MOST_LOG_BYTES, is_plain, read_plain
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
@@ -27,11 +28,11 @@ Request = Mapping[str, object]
 
 def requests_of(file: Path) -> list[list[RequestRecord] | None]:
     """The requests behind each level in `file`; None where its program left none, or not all that is needed."""
-    beside = [path for path in sorted(file.parent.iterdir()) if path.name.endswith(AIPERF_RECORDS)]
+    beside = [path for path in sorted(file.parent.iterdir()) if path.name.endswith(AIPERF_RECORDS) and is_plain(path)]
     if file.name.endswith("profile_export_aiperf.json") and beside:
-        return [_aiperf(beside[0].read_bytes().splitlines())]
+        return [_aiperf(read_plain(beside[0], MOST_LOG_BYTES).splitlines())]
     try:
-        document = orjson.loads(file.read_bytes())
+        document = orjson.loads(read_plain(file, MOST_LOG_BYTES, may_be_link=True))
     except orjson.JSONDecodeError:
         return [None]
     if isinstance(document, Mapping) and {"ttfts", "itls", "start_times", "output_lens"} <= document.keys():

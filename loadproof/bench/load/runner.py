@@ -19,6 +19,7 @@ from loadproof.bench.batch import Batch
 from loadproof.bench.measure.loop_probe import LoopProbe
 from loadproof.bench.measure.records import CANCELED, UNFINISHED, RequestRecord
 from loadproof.bench.workload.prompts import PlannedPrompt, Prompts
+from loadproof.errors import CouldNotRunError
 from loadproof.invocation import GenerationRequest, Invocation
 
 MOST_PREPARED = 2000
@@ -212,6 +213,8 @@ class Runner:
         self._probe.catch_up()
         try:
             self.on_record(self._record(batch, turn, intended_ns, dispatched_ns, invocation))
+            if invocation is not None and invocation.outcome.is_own_shortage:
+                raise CouldNotRunError(f"this machine is short of what connections need: {invocation.outcome.message}")
         except Exception as error:  # a full disk, a broken display: end the run, which then raises it
             self._failure = self._failure or error
             self.stop()
@@ -223,7 +226,7 @@ class Runner:
         arrivals = [self._relative(time_ns) for time_ns in invocation.arrival_ns] if invocation else []
         end_ns = invocation.end_ns if invocation else self.clock_ns()
         outcome = invocation.outcome if invocation else None
-        kind = str(outcome.kind) if outcome else CANCELED
+        kind = str(outcome.kind) if outcome and not outcome.is_own_shortage else CANCELED
         disbelieved = impossible_count(invocation, turn.planned.output_tokens) if invocation else None
         if invocation and disbelieved is not None:
             invocation = counted_by_chunks(invocation)

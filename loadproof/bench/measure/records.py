@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import gzip
+import io
 import os
 import sys
 import zlib
@@ -24,6 +25,7 @@ from typing import IO, Literal, Self, cast, overload
 import orjson
 
 from loadproof.bench.measure.hash_tree import HashTree, TreeHead
+from loadproof.bench.plain import Unpacked, is_plain, lines_in
 from loadproof.errors import CouldNotRunError
 
 SCHEMA_VERSION = 1
@@ -224,8 +226,13 @@ def read_records(path: Path) -> RecordFile:
 
     Raises CouldNotRunError when a complete line is of another schema version: its meaning may differ.
     """
-    read = [*_lines(path)]
-    return RecordFile(tuple(record for record in read if record is not None), read.count(None))
+    records, torn_lines = [], 0
+    for record in _lines(path):
+        if record is None:
+            torn_lines += 1
+        else:
+            records.append(record)
+    return RecordFile(tuple(records), torn_lines)
 
 
 def each_record(path: Path) -> Iterator[RequestRecord]:
@@ -237,16 +244,20 @@ def each_record(path: Path) -> Iterator[RequestRecord]:
 def opened_records(path: Path) -> Iterator[IO[bytes] | None]:
     """A requests.jsonl, or what a stored run has in its place: the same bytes as `requests.jsonl.gz`. None: neither.
 
-    Raises CouldNotRunError for packed bytes that are damaged.
+    Raises CouldNotRunError for packed bytes that are damaged or far too many, and for links, devices and pipes.
     """
     packed = path.with_name(path.name + PACKED)
+    for one in (path, packed):
+        if (one.exists() or one.is_symlink()) and not is_plain(one):
+            raise CouldNotRunError(f"{one}: is a link or no file; put the file itself there")
     if path.exists():
         with path.open("rb") as file:
             yield file
     elif packed.exists():
         try:
             with gzip.open(packed, "rb") as unpacked:
-                yield cast("IO[bytes]", unpacked)
+                counted = Unpacked(unpacked, packed.stat().st_size, packed)
+                yield cast("IO[bytes]", io.BufferedReader(counted))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise CouldNotRunError(f"{packed}: damaged ({error}); restore it") from None
     else:
@@ -256,12 +267,12 @@ def opened_records(path: Path) -> Iterator[IO[bytes] | None]:
 def tree_of(path: Path) -> HashTree:
     """The hash tree over the lines of a requests.jsonl, packed or not; empty where there is none."""
     with opened_records(path) as file:
-        return HashTree(file or ())
+        return HashTree(lines_in(file, path) if file else ())
 
 
 def _lines(path: Path) -> Iterator[RequestRecord | None]:
     with opened_records(path) as file:
-        for number, line in enumerate(file or (), start=1):
+        for number, line in enumerate(lines_in(file, path) if file else (), start=1):
             if line.strip():
                 yield parse_record(line, f"{path}:{number}")
 

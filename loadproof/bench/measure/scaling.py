@@ -18,8 +18,11 @@ import orjson
 
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.observer import POLL_S, SCHEMA_VERSION, Row
+from loadproof.bench.plain import read_plain
 from loadproof.bench.plan import ABSENT
+from loadproof.errors import InputError
 
+_MOST_BYTES = 64 * 2**20  # of observed.jsonl: days of it
 _Part = TypeVar("_Part", "Activity", "Metric", "Deployed")
 
 
@@ -126,10 +129,19 @@ class Scaling:
 
 
 def read_observed(folder: Path) -> list[Row]:
-    """The lines of observed.jsonl in order of time; none without the file. A torn or foreign line is left out."""
+    """The lines of observed.jsonl in order of time; none without the file. A torn or foreign line is left out.
+
+    Raises InputError for one that cannot be read.
+    """
     path = folder / OBSERVED_FILE
     rows = []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
+    try:
+        body = read_plain(path, _MOST_BYTES)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); restore it, or take it away") from None
+    for line in body.splitlines():
         try:
             row = orjson.loads(line)
         except orjson.JSONDecodeError:

@@ -21,7 +21,7 @@ from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.printing import print_json
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.invocation.aws_errors import BotoCoreError
-from loadproof.invocation.aws_sdk import sdk
+from loadproof.invocation.aws_sdk import guarded, sdk
 from loadproof.untrusted import with_escapes
 
 
@@ -109,8 +109,7 @@ def _run_id(spec: BenchmarkSpec) -> str:
 
 def _sagemaker(region: str | None) -> object:
     try:
-        return sdk("boto3").client(
-            "sagemaker", region_name=region, config=sdk("botocore.config").Config(retries={"total_max_attempts": 1})
-        )
+        config = sdk("botocore.config").Config(retries={"total_max_attempts": 1})
+        return guarded(sdk("boto3").client("sagemaker", region_name=region, config=config))
     except BotoCoreError as error:
         raise CouldNotRunError(f"SageMaker cannot be spoken to: {error}") from error

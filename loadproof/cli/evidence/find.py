@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from loadproof.bench.evidence.places import PLAN, places_of
+from loadproof.bench.evidence.names import MARKS
+from loadproof.bench.evidence.places import places_of
 from loadproof.bench.evidence.status import TreeProfile
 from loadproof.bench.evidence.store import StoredRun, read_stored
 from loadproof.cli.profile_names import place_of
@@ -21,7 +22,7 @@ def find_run(text: str, places: Sequence[str]) -> StoredRun:
 
     Raises InputError with what there is instead.
     """
-    if text.startswith("s3://") or (Path(text) / PLAN).is_file():
+    if text.startswith("s3://") or any((Path(text) / mark).is_file() for mark in MARKS):
         found = [run for run in read_stored(places_of([text])) if run.name == "."]
         if not found:
             raise InputError(f"{text}: no run there (no plan.json); loadproof evidence list {text} shows what there is")

@@ -11,7 +11,7 @@ from rich import box
 from rich.text import Text
 
 from loadproof.bench.document import as_json
-from loadproof.bench.evidence.places import PACKED
+from loadproof.bench.evidence.names import PACKED
 from loadproof.bench.evidence.standing import Standing, standing_of
 from loadproof.bench.evidence.status import EvidenceStatus, Proof, age_of, in_days
 from loadproof.bench.evidence.store import StoredRun, part_of

@@ -102,7 +102,7 @@ def _runs_in(tree: Tree) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for path in tree.ids:
         folder, _, name = path.rpartition("/")
-        if _is_of_a_run(path) and path not in tree.source.links and is_reached(folder, tree.ids):
+        if _is_of_a_run(path) and path not in tree.source.links and is_reached(folder):
             found.setdefault(folder, {})[name] = tree.ids[path]
     return found
 

@@ -141,3 +141,10 @@ reading(
     mend="Write the path of a file, relative to the profile.",
     severity="warning",
 )
+reading(
+    "LP392",
+    "Stack that something else makes",
+    reason="A stack is called `loadproof-<environment>-<profile>`, so two profiles, or a profile and another "
+    "environment's stack of benchmarks or VPC endpoints, may meet: either deployment would become the other.",
+    mend="Rename one of the profiles.",
+)
