@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from loadproof.errors import Severity
 from loadproof.templates.actions import BOUND_BY, BROAD_POLICIES, ESCALATING, RUNS_A_ROLE
 from loadproof.templates.policies import Statement, holders, of_template, statements
 from loadproof.templates.rule import Found, found, rule
@@ -23,22 +24,24 @@ _MANAGED: Final = {
     "AWS::IAM::Role": "ManagedPolicyArns",
     "AWS::IAM::User": "ManagedPolicyArns",
     "AWS::SSO::PermissionSet": "ManagedPolicies",
+    "AWS::Serverless::Function": "Policies",
 }
 _BROAD: Final = re.compile(BROAD_POLICIES)
 # What AWS's service authorization reference lists without a resource type, or what is asked for before there is a name.
 _NAMELESS: Final = re.compile(
     r"""application-autoscaling:Describe\w+
       | cloudwatch:(?:PutMetricData|GetMetricData|ListMetrics)
-      | ec2:(?:Describe\w+|CreateNetworkInterface(?:Permission)?|DeleteNetworkInterface(?:Permission)?
-             |(?:Una|A)ssignPrivateIpAddresses)
+      | ec2:(?:Describe\w+|CreateNetworkInterface|DeleteNetworkInterfacePermission|(?:Una|A)ssignPrivateIpAddresses)
       | ecr:GetAuthorizationToken
       | logs:(?:(?:Create|Get|Update|Delete)LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe\w+)
-      | sagemaker:List\w+ | servicequotas:\w+ | xray:(?:PutTraceSegments|PutTelemetryRecords|GetSampling\w+)
+      | sagemaker:List\w+ | servicequotas:(?:Get|List)\w+ | xray:(?:PutTraceSegments|PutTelemetryRecords|GetSampling\w+)
     """,
     re.VERBOSE,
 )
 _ANY_NAME: Final = re.compile(r"(?:[\w-]+[/:])?[*?]+(?:[/:].*)?")
-_KIND: Final = re.compile(r"\*\.[A-Za-z0-9]+")
+_KIND: Final = re.compile(r"\*\.[A-Za-z0-9]+")  # of files
+# Whose names hold slashes: what stands before one is a beginning of names as any other.
+_TREE: Final = re.compile(r"arn:[^:]*:(?:logs|secretsmanager|ssm):[^:]*:[^:]*:[\w-]+[:/]([^:]+)")
 # Ends of a name that no other name has: a hash before them, and what Secrets Manager adds to an ARN.
 _OWN_END: Final = re.compile(r"-(?:[0-9a-f]{8}-\*|\?{6})\Z")
 _WRITES: Final = (
@@ -179,7 +182,9 @@ def beginning_of_names(template: Template) -> Iterator[Found]:
         if begun and not statement.asks(_TAGGED):
             action = next(iter(statement.actions), "all but what it names")
             message = f"{action} on {begun[0]}"
-            yield found(statement.resource, message, "write the names out, or ask for a tag")
+            # A branch of a tree may be one owner's; what AWS names itself is everybody's.
+            severity: Severity = "warning" if all(map(_is_branch, begun)) else "error"
+            yield Found(statement.resource.logical_id, message, "write the names out, or ask for a tag", severity)
 
 
 def _runs_roles(template: Template, allowed: list[Statement]) -> Iterator[Found]:
@@ -208,8 +213,19 @@ def _names_some(place: str) -> bool:
 
     `*.zip` is a kind of file, and all of it.
     """
-    parts = (_OWN_END.sub("", part) for part in re.split("[:/]", re.sub(r"\Aarn:[^:]*:", "", place)))
-    return any(_is_wild(part) and part.strip("*?") and not _KIND.fullmatch(part) for part in parts)
+    tree = _TREE.match(place)
+    named = re.sub(r"\Aarn:[^:]*:", "", place)
+    parts = [_OWN_END.sub("", part) for part in (*re.split("[:/]", named), *([tree[1]] if tree else ()))]
+    return any(
+        _is_wild(part) and part.strip("*?/") and not (named.startswith("s3:") and _KIND.fullmatch(part))
+        for part in parts
+    )
+
+
+def _is_branch(place: str) -> bool:
+    """True for `prod/*` among names with slashes, other than `/aws/…/*`."""
+    tree = _TREE.match(place)
+    return tree is not None and tree[1].endswith("/*") and not tree[1].startswith("/aws/")
 
 
 def _is_whole_service(action: str) -> bool:
