@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.errors import Severity
-from loadproof.templates.actions import BOUND_BY, BROAD_POLICIES, ESCALATING, RUNS_A_ROLE
+from loadproof.templates.actions import BOUND_BY, BROAD_POLICIES, ESCALATING, running_roles
 from loadproof.templates.policies import Statement, holders, of_template, statements
 from loadproof.templates.rule import Found, found, rule
 from loadproof.templates.template import UNKNOWN, Template, at, leaves, text
@@ -26,6 +26,8 @@ _MANAGED: Final = {
     "AWS::SSO::PermissionSet": "ManagedPolicies",
     "AWS::Serverless::Function": "Policies",
 }
+# A key that its account may not do everything with can be lost for good; an endpoint's policy gives no right.
+_MAY_SAY_ALL: Final = ("AWS::EC2::VPCEndpoint", "AWS::KMS::Key", "AWS::KMS::ReplicaKey")
 _BROAD: Final = re.compile(BROAD_POLICIES)
 # What AWS's service authorization reference lists without a resource type, or what is asked for before there is a name.
 _NAMELESS: Final = re.compile(
@@ -84,8 +86,8 @@ def broad_rights(template: Template) -> Iterator[Found]:
             if _BROAD.fullmatch(name):
                 yield found(resource, f"has {name}", "list the actions it needs")
     for statement in statements(template, "identity", "resource"):
-        if statement.resource.type in ("AWS::KMS::Key", "AWS::KMS::ReplicaKey"):
-            continue  # a key that its account may not do everything with can be lost for good
+        if statement.resource.type in _MAY_SAY_ALL:
+            continue
         wide = [action for action in statement.actions if _is_whole_service(action)]
         if wide or statement.is_inverted:
             message = f"allows {wide[0]}" if wide else "allows all but what it names"
@@ -161,8 +163,7 @@ def escalates(template: Template) -> Iterator[Found]:
         for effect, actions in ESCALATING.items():
             reached = [one for one in actions if statement.allows(one) and not statement.asks(*BOUND_BY.get(one, ()))]
             if reached:
-                more = f" and {len(reached) - 1} more" if len(reached) > 1 else ""
-                message = f"{reached[0]}{more}: whoever has it {effect}"
+                message = f"{reached[0]}{_more(reached)}: whoever has it {effect}"
                 yield found(statement.resource, message, "take the action away")
         if statement.allows("sts:AssumeRole") and any(_is_wild(place) for place in statement.places):
             yield found(statement.resource, "sts:AssumeRole on roles that are not named", "name the role")
@@ -198,10 +199,14 @@ def _runs_roles(template: Template, allowed: list[Statement]) -> Iterator[Found]
             passing |= held[statement.resource.logical_id]
     for statement in allowed:
         if passing & held[statement.resource.logical_id]:
-            for action in RUNS_A_ROLE:
-                if statement.allows(action):
-                    message = f"{action} with iam:PassRole: runs its own code as that role"
-                    yield found(statement.resource, message, "take one away")
+            taking = [one for one in running_roles() if statement.allows(one)]
+            if taking:
+                message = f"{taking[0]}{_more(taking)} with iam:PassRole: runs its own code as that role"
+                yield found(statement.resource, message, "take one away")
+
+
+def _more(actions: list[str]) -> str:
+    return f" and {len(actions) - 1} more" if len(actions) > 1 else ""
 
 
 def _is_wild(place: str) -> bool:
