@@ -33,7 +33,8 @@ _BROAD: Final = re.compile(BROAD_POLICIES)
 _NAMELESS: Final = re.compile(
     r"""application-autoscaling:Describe\w+
       | cloudwatch:(?:PutMetricData|GetMetricData|ListMetrics)
-      | ec2:(?:Describe\w+|CreateNetworkInterface|DeleteNetworkInterfacePermission|(?:Una|A)ssignPrivateIpAddresses)
+      | ec2:(?:Describe\w+|CreateNetworkInterface|DeleteNetworkInterface(?:Permission)?
+             |(?:Una|A)ssignPrivateIpAddresses)
       | ecr:GetAuthorizationToken
       | logs:(?:(?:Create|Get|Update|Delete)LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe\w+)
       | sagemaker:List\w+ | servicequotas:(?:Get|List)\w+ | xray:(?:PutTraceSegments|PutTelemetryRecords|GetSampling\w+)
@@ -119,7 +120,7 @@ def passes_roles(template: Template) -> Iterator[Found]:
 def every_resource(template: Template) -> Iterator[Found]:
     for statement in statements(template, "identity"):
         wide = [place for place in statement.places if _names_nothing(place)]
-        if not wide or statement.asks(_TAGGED):
+        if not wide or statement.asks(_TAGGED, "ec2:Subnet", "ec2:Vpc"):
             continue
         for action in statement.actions:
             if _NAMELESS.fullmatch(action) is None:
@@ -216,15 +217,13 @@ def _is_wild(place: str) -> bool:
 def _names_some(place: str) -> bool:
     """True where a wildcard stands beside letters of a name: `prod-*`, `prod?eu`, `*-prod` are how others read, too.
 
-    `*.zip` is a kind of file, and all of it.
+    `*.zip` is a kind of file, and all of it; in the CDK's bucket it is everybody's code.
     """
     tree = _TREE.match(place)
     named = re.sub(r"\Aarn:[^:]*:", "", place)
+    of_files = named.startswith("s3:") and _CODE_OF_CDK.search(named) is None
     parts = [_OWN_END.sub("", part) for part in (*re.split("[:/]", named), *([tree[1]] if tree else ()))]
-    return any(
-        _is_wild(part) and part.strip("*?/") and not (named.startswith("s3:") and _KIND.fullmatch(part))
-        for part in parts
-    )
+    return any(_is_wild(part) and part.strip("*?/") and not (of_files and _KIND.fullmatch(part)) for part in parts)
 
 
 def _is_branch(place: str) -> bool:

@@ -342,6 +342,7 @@ def test_a_tag_with_any_value_narrows_no_right(when: Any) -> None:
         ("LS017", f"arn:aws:logs:us-east-1:{ACCOUNT}:log-group:/aws/lambda/*:*"),
         ("LS017", f"arn:aws:ssm:us-east-1:{ACCOUNT}:parameter/prod/*"),
         ("LS017", f"arn:aws:sqs:us-east-1:{ACCOUNT}:*.fifo"),
+        ("LS017", f"arn:aws:s3:::cdk-hnb659fds-assets-{ACCOUNT}-us-east-1/*.zip"),
         ("LS017", {"Fn::Sub": "arn:aws:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${Prefix}-*"}),
     ],
 )
@@ -430,6 +431,17 @@ def test_a_managed_policy_that_a_role_names_is_of_its_rights() -> None:
 def test_whatever_a_service_model_gives_a_role_runs_it(action: str) -> None:
     """Beside a right to pass one."""
     assert found(role(passing(ROLE), allow(action, f"arn:aws:x:us-east-1:{ACCOUNT}:y/z"))) == {"LS015"}
+
+
+@pytest.mark.parametrize("key", ["ec2:Subnet", "ec2:Vpc"])
+def test_an_interface_is_opened_to_others_in_a_network_that_is_named(key: str) -> None:
+    """CreateNetworkInterfacePermission; interfaces are made, and taken away, before and after they have names."""
+    for action, when, expected in (
+        ("ec2:DeleteNetworkInterface", None, set()),
+        ("ec2:CreateNetworkInterfacePermission", None, {"LS012"}),
+        ("ec2:CreateNetworkInterfacePermission", {"ArnEquals": {key: f"arn:aws:ec2:us-east-1:{ACCOUNT}:x/y"}}, set()),
+    ):
+        assert found(role(allow(action, "*", when=when))) == expected
 
 
 def test_a_right_for_each_quota_of_the_account_is_one_to_name() -> None:
