@@ -11,9 +11,11 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from loadproof.catalog import registry
+from loadproof.constructs.cdk.statements import allow, document
 from loadproof.errors import InputError
 from loadproof.profiles.names import NETWORK, stack_name
 from loadproof.profiles.schema import Environment, Network
+from loadproof.wire.documents import Document
 
 # What containers, the consumer and the benchmark's hosts call from inside.
 SERVICES: Final = (
@@ -29,6 +31,14 @@ SERVICES: Final = (
     "sqs",
 )
 _HTTPS: Final = 443
+
+
+def _own_credentials(account: str) -> Document:
+    """Lets through the account's own roles alone. The gateways stay open: their route tables are others' too, and AWS
+    signs for ECR's layers and CloudFormation's answers by accounts of its own.
+    """
+    own = {"StringEquals": {"aws:PrincipalAccount": account}}
+    return document({"Principal": "*", **allow("*", on="*", when=own)})
 
 
 class NetworkStack(Stack):
@@ -61,6 +71,7 @@ class NetworkStack(Stack):
                 private_dns_enabled=True,
                 subnet_ids=list(network.subnet_ids),
                 security_group_ids=[group.attr_group_id],
+                policy_document=_own_credentials(environment.account),
             )
         for name, service in (("S3", "s3"), ("DynamoDb", "dynamodb")):
             ec2.CfnVPCEndpoint(

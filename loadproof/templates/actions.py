@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
+
+from loadproof.catalog.readers import rows
 
 # What follows from having one of these -> the actions.
 ESCALATING: Final[Mapping[str, tuple[str, ...]]] = {
@@ -62,34 +65,27 @@ ESCALATING: Final[Mapping[str, tuple[str, ...]]] = {
 BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "kms:CreateGrant": ("kms:GrantIsForAWSResource", "kms:GranteePrincipal", "kms:ViaService"),
 }
-# What runs a role that is passed to it: with this and iam:PassRole somebody runs his own code as that role.
-RUNS_A_ROLE: Final = (
-    *("apprunner:CreateService", "apprunner:UpdateService", "appstream:CreateFleet", "appstream:CreateImageBuilder"),
-    *("autoscaling:CreateAutoScalingGroup", "autoscaling:CreateLaunchConfiguration", "batch:RegisterJobDefinition"),
-    *("bedrock:CreateAgent", "bedrock:CreateFlow", "bedrock:CreateModelCustomizationJob", "bedrock:UpdateAgent"),
-    *("bedrock:UpdateFlow", "bedrock-agentcore:CreateAgentRuntime", "bedrock-agentcore:CreateCodeInterpreter"),
-    *("cloudformation:CreateChangeSet", "cloudformation:CreateStack", "cloudformation:CreateStackInstances"),
-    *("cloudformation:CreateStackSet", "codebuild:CreateProject"),
-    *("codepipeline:CreatePipeline", "codepipeline:UpdatePipeline"),
-    *("codestar:CreateProject", "datapipeline:CreatePipeline", "dms:CreateReplicationTask"),
-    *("ec2:AssociateIamInstanceProfile", "ec2:CreateLaunchTemplate", "ec2:CreateLaunchTemplateVersion"),
-    *("ec2:ReplaceIamInstanceProfileAssociation", "ec2:RequestSpotFleet", "ec2:RequestSpotInstances"),
-    *("ec2:RunInstances", "ecs:CreateService", "ecs:RegisterTaskDefinition", "ecs:RunTask", "ecs:StartTask"),
-    *("ecs:UpdateService", "elasticbeanstalk:CreateEnvironment", "elasticmapreduce:RunJobFlow"),
-    *("emr-containers:StartJobRun", "emr-serverless:StartJobRun", "events:PutTargets", "fis:CreateExperimentTemplate"),
-    *("gamelift:CreateBuild", "glue:CreateDevEndpoint", "glue:CreateJob", "glue:CreateSession", "glue:UpdateJob"),
-    *("greengrass:CreateDeployment", "imagebuilder:CreateImage", "imagebuilder:CreateImagePipeline"),
-    *("imagebuilder:CreateInfrastructureConfiguration", "iot:CreateTopicRule", "iot:ReplaceTopicRule"),
-    *("lambda:CreateFunction", "pipes:CreatePipe", "pipes:UpdatePipe"),
-    *("sagemaker:CreateAutoMLJobV2", "sagemaker:CreateDomain", "sagemaker:CreateHyperParameterTuningJob"),
-    *("sagemaker:CreateModel", "sagemaker:CreateNotebookInstance", "sagemaker:CreatePipeline"),
-    *("sagemaker:CreateProcessingJob", "sagemaker:CreateTrainingJob", "sagemaker:CreateUserProfile"),
-    *("sagemaker:UpdateNotebookInstance", "sagemaker:UpdatePipeline", "scheduler:CreateSchedule"),
-    *("scheduler:UpdateSchedule", "ssm:CreateAssociation", "ssm:StartAutomationExecution"),
-    *("states:CreateStateMachine", "transfer:CreateServer"),
+# What runs a role that is passed to it: with this and iam:PassRole somebody runs his own code as that role. The service
+# models have a role's ARN in the input of most; here those that take it by another road, or that IAM calls otherwise.
+_BY_OTHER_ROADS: Final = (
+    *("cloudformation:CreateStackInstances", "codestar:CreateProject", "datapipeline:CreatePipeline"),
+    *("dms:CreateReplicationTask", "elasticbeanstalk:CreateEnvironment", "greengrass:CreateDeployment"),
+    *("iam:AddRoleToInstanceProfile", "imagebuilder:CreateInfrastructureConfiguration"),
+    *("s3:PutReplicationConfiguration", "ssm:CreateAssociation", "ssm:StartAutomationExecution"),
 )
+
+
+@cache
+def running_roles() -> tuple[str, ...]:
+    """Every action that is given a role to run with. Rows: `scripts/role_takers.py` writes them."""
+    derived = (f"{row['service']}:{name}" for row in rows("role_takers.csv") for name in row["actions"].split())
+    return (*derived, *_BY_OTHER_ROADS)
+
+
 # Policies of AWS's with all of a service, or with what it keeps for everybody.
 BROAD_POLICIES: Final = (
-    r"(?:.*(?:FullAccess|AdministratorAccess)(?:V\d|-\w+)?|PowerUserAccess|ReadOnlyAccess|SecretsManagerReadWrite"
-    r"|AmazonS3ReadOnlyAccess|DataScientist|SystemAdministrator|NetworkAdministrator|DatabaseAdministrator)"
+    r"(?:.*(?:FullAccess|AdministratorAccess|ReadOnlyAccess)(?:_?[Vv]\d|-\w+|Policy)?|.*(?:Administrator|PowerUser(?:Access)?)"
+    r"|AWSGlueServiceRole|AWSLambda(?:Execute|Role|(?:DynamoDB|Kinesis|MSK|SQSQueue)ExecutionRole|Invocation-DynamoDB)"
+    r"|Amazon(?:EC2RoleforSSM|ElasticMapReduce(?:forEC2)?Role|SSM(?:AutomationRole|MaintenanceWindowRole))"
+    r"|AmazonSSMManagedInstanceCore|SecretsManagerReadWrite|DataScientist|SecurityAudit|SupportUser|ViewOnlyAccess)"
 )

@@ -19,6 +19,10 @@ _POSITIVE: Final = re.compile(
 _LITERAL: Final = re.compile(r"(?:ForAnyValue:)?String(?:Equals|EqualsIgnoreCase)", re.IGNORECASE)
 _WILD: Final = re.compile(r"[*?]")
 _OWNED: Final = re.compile(r"[^:/*?]+:[^:/*?]+[:/]")
+_VARIABLE: Final = re.compile(r"\$\{!?([^,}]+:[^,}]+?)\s*(?:,[^}]*)?\}")
+_WRITTEN_BY_CALLERS: Final = ("aws:referer", "aws:requesttag/", "aws:tagkeys", "aws:useragent")
+# A bucket's ARN says nothing of its account, and its name can be somebody else's tomorrow.
+_S3: Final = re.compile(rf"arn:[^:]*:s3:::(?!{re.escape(UNKNOWN)}(?:/|\Z))")
 # Who may push a branch, or open a pull request, starts these: any branch, any environment, of any name.
 _STARTED_BY_ANYBODY: Final[Mapping[str, Sequence[str]]] = {
     "repo": ("pull_request", "ref:refs/heads/\0", "environment:\0"),
@@ -65,9 +69,19 @@ def _is(name: str, key: str) -> bool:
 def _narrows(name: str, value: str, operator: str) -> bool:
     if operator.lower() == "bool":
         return value.lower() == "true"
+    if _is_of_the_request(name, value) or (name == "aws:sourcearn" and _S3.match(value)):
+        return False
     if _LITERAL.fullmatch(operator):
         return bool(value)  # a star is a star there
     return next((test for key, test in _NARROW.items() if re.fullmatch(key, name)), _says_something)(value)
+
+
+def _is_of_the_request(name: str, value: str) -> bool:
+    """True for a policy variable that is the key itself, or that whoever asks writes: it holds for every request."""
+    variable = _VARIABLE.fullmatch(value.lower())
+    return variable is not None and (
+        variable[1].startswith(_WRITTEN_BY_CALLERS) or variable[1].partition(":")[2] == name.partition(":")[2]
+    )
 
 
 def _says_something(value: str) -> bool:

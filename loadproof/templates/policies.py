@@ -1,6 +1,7 @@
-"""Every policy of a template, statement by statement, whatever resource, intrinsic or text holds it.
+"""Every policy of a template, statement by statement, whatever resource, property, intrinsic or text holds it.
 
-A property that `Fn::If` decides is read in both branches: one of them will be deployed.
+A policy is known by its shape: a map with a Statement that has an Effect. Who may do it stands in a resource's, as a
+Principal, and not in an identity's. A property that `Fn::If` decides is read in both branches: one will be deployed.
 """
 
 from __future__ import annotations
@@ -8,58 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias
 
 from loadproof.templates.conditions import restricts
-from loadproof.templates.template import UNKNOWN, Block, Resource, Template, at, leaves, text
+from loadproof.templates.template import UNKNOWN, Block, Resource, Template, leaves, text
 
 # Of an identity: what it may do. Of a resource: who may do something with it. Of a trust: who may take a role.
 Kind: TypeAlias = Literal["identity", "resource", "trust"]
-# Resource type -> where its policies stand, in properties, lists of them and maps of them.
-_DOCUMENTS: Final[Mapping[Kind, Mapping[str, str]]] = {
-    "identity": {
-        "AWS::IAM::Group": "Policies.PolicyDocument",
-        "AWS::IAM::GroupPolicy": "PolicyDocument",
-        "AWS::IAM::ManagedPolicy": "PolicyDocument",
-        "AWS::IAM::Policy": "PolicyDocument",
-        "AWS::IAM::Role": "Policies.PolicyDocument",
-        "AWS::IAM::RolePolicy": "PolicyDocument",
-        "AWS::IAM::User": "Policies.PolicyDocument",
-        "AWS::IAM::UserPolicy": "PolicyDocument",
-        "AWS::SSO::PermissionSet": "InlinePolicy",
-    },
-    "resource": {
-        "AWS::DynamoDB::GlobalTable": "Replicas.ResourcePolicy.PolicyDocument",
-        "AWS::DynamoDB::Table": "ResourcePolicy.PolicyDocument",
-        "AWS::ECR::RegistryPolicy": "PolicyText",
-        "AWS::ECR::Repository": "RepositoryPolicyText",
-        "AWS::Events::EventBus": "Policy",
-        "AWS::Events::EventBusPolicy": "Statement",
-        "AWS::KMS::Key": "KeyPolicy",
-        "AWS::KMS::ReplicaKey": "KeyPolicy",
-        "AWS::Kinesis::ResourcePolicy": "ResourcePolicy",
-        "AWS::Logs::Destination": "DestinationPolicy",
-        "AWS::Logs::ResourcePolicy": "PolicyDocument",
-        "AWS::S3::AccessPoint": "Policy",
-        "AWS::S3::BucketPolicy": "PolicyDocument",
-        "AWS::S3::MultiRegionAccessPointPolicy": "Policy",
-        "AWS::S3Express::BucketPolicy": "PolicyDocument",
-        "AWS::S3ObjectLambda::AccessPointPolicy": "PolicyDocument",
-        "AWS::S3Tables::TableBucketPolicy": "ResourcePolicy",
-        "AWS::S3Tables::TablePolicy": "ResourcePolicy",
-        "AWS::S3Vectors::VectorBucketPolicy": "Policy",
-        "AWS::SageMaker::ModelPackageGroup": "ModelPackageGroupPolicy",
-        "AWS::SNS::TopicInlinePolicy": "PolicyDocument",
-        "AWS::SNS::TopicPolicy": "PolicyDocument",
-        "AWS::SQS::QueueInlinePolicy": "PolicyDocument",
-        "AWS::SQS::QueuePolicy": "PolicyDocument",
-        "AWS::SecretsManager::ResourcePolicy": "ResourcePolicy",
-        "AWS::SSM::ResourcePolicy": "Policy",
-    },
-    "trust": {"AWS::IAM::Role": "AssumeRolePolicyDocument"},
-}
+_TRUST: Final = "AssumeRolePolicyDocument"
+# Their Allow is the most that others may allow, and gives nobody a right.
+_BOUNDS: Final = ("AWS::Organizations::Policy",)
 # Types that say in properties what others say in a policy: property -> the condition's key.
 _SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
     "AWS::Events::EventBusPolicy": {},
@@ -71,6 +33,7 @@ _SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "SourceArn": "aws:SourceArn",
     },
 }
+_TEXTS: Final = frozenset({"Fn::Join", "Fn::Sub"})
 _SERVICE: Final = re.compile(r"([\w.-]+)\.(?:amazon(?:aws)?\.com(?:\.cn)?|\$\{URLSuffix\})")
 # What a policy is attached to, by the properties of the policy.
 _HOLDERS: Final = ("Roles", "Users", "Groups", "RoleName", "UserName", "GroupName")
@@ -123,15 +86,11 @@ class Statement:
 
 def statements(template: Template, *kinds: Kind) -> Iterator[Statement]:
     """Every Allow of the policies of these kinds."""
-    for kind in kinds:
-        for resource in template.resources:
-            documents = at(resource.properties, _DOCUMENTS[kind].get(resource.type, ""))
-            written = [one for document in documents for one in _statements(document)]
-            if kind == "resource":
-                written += _in_properties(resource)
-            for body in written:
-                if "Allow" in map(text, leaves(body.get("Effect"))):
-                    yield Statement(resource, kind, body)
+    for resource in template.resources:
+        bodies = [] if resource.type in _BOUNDS else [*_written(resource), *_in_properties(resource)]
+        for kind, body in bodies:
+            if kind in kinds and "Allow" in map(text, leaves(body.get("Effect"))):
+                yield Statement(resource, kind, body)
 
 
 def holders(template: Template) -> Mapping[str, frozenset[str]]:
@@ -169,23 +128,36 @@ def _named(value: object) -> str:
     return text(value)
 
 
-def _statements(document: object) -> Iterator[Block]:
-    """A policy's statements; CloudFormation also takes a policy as text, and an event bus's one is its statement."""
-    if not isinstance(document, dict) or document.keys() <= {"Fn::Join", "Fn::Sub"}:
-        try:
-            document = json.loads(text(document))
-        except ValueError:
-            return
-    if isinstance(document, dict):
-        bodies = leaves(document.get("Statement", document))
-        yield from (body for body in bodies if isinstance(body, dict))
+def _written(resource: Resource) -> Iterator[tuple[Kind, Block]]:
+    """The statements of every policy that stands anywhere in the properties."""
+    rest = {name: value for name, value in resource.properties.items() if name != _TRUST}
+    for body in _statements(resource.properties.get(_TRUST)):
+        yield "trust", body
+    for body in _statements(rest):
+        yield ("resource" if body.keys() & {"Principal", "NotPrincipal"} else "identity"), body
 
 
-def _in_properties(resource: Resource) -> Iterator[Block]:
+def _statements(holder: object) -> Iterator[Block]:
+    """CloudFormation also takes a policy as text."""
+    if isinstance(holder, dict):
+        for name, value in holder.items():
+            bodies = [one for one in leaves(value) if isinstance(one, dict) and "Effect" in one]
+            yield from bodies if name == "Statement" else _statements(value)
+    elif isinstance(holder, list):
+        for one in holder:
+            yield from _statements(one)
+    if isinstance(holder, str) or (isinstance(holder, dict) and len(holder) == 1 and holder.keys() <= _TEXTS):
+        written = text(holder)
+        if written.lstrip().startswith(("{", "[")) and '"Statement"' in written:
+            with suppress(ValueError):
+                yield from _statements(json.loads(written))
+
+
+def _in_properties(resource: Resource) -> Iterator[tuple[Kind, Block]]:
     """The statement that the service makes of a permission's properties."""
     properties = resource.properties
     if resource.type == "AWS::Lambda::Url" and "NONE" in map(text, leaves(properties.get("AuthType"))):
-        yield {"Effect": "Allow", "Principal": "*", "Action": "lambda:InvokeFunctionUrl"}
+        yield "resource", {"Effect": "Allow", "Principal": "*", "Action": "lambda:InvokeFunctionUrl"}
     sources = _SOURCES.get(resource.type)
     if sources is None or "Principal" not in properties:
         return
@@ -196,7 +168,8 @@ def _in_properties(resource: Resource) -> Iterator[Block]:
         condition = {text(own["Type"]): {text(own["Key"]): own["Value"]}}
     for one in leaves(properties["Principal"]):
         principal = {"Service": one} if _SERVICE.fullmatch(text(one)) else one
-        yield {"Effect": "Allow", "Principal": principal, "Action": properties.get("Action"), "Condition": condition}
+        body = {"Effect": "Allow", "Principal": principal, "Action": properties.get("Action"), "Condition": condition}
+        yield "resource", body
 
 
 def _collapsed(place: str) -> str:

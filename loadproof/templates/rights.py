@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.templates.actions import BOUND_BY, BROAD_POLICIES, ESCALATING, RUNS_A_ROLE
+from loadproof.errors import Severity
+from loadproof.templates.actions import BOUND_BY, BROAD_POLICIES, ESCALATING, running_roles
 from loadproof.templates.policies import Statement, holders, of_template, statements
 from loadproof.templates.rule import Found, found, rule
 from loadproof.templates.template import UNKNOWN, Template, at, leaves, text
@@ -23,22 +24,27 @@ _MANAGED: Final = {
     "AWS::IAM::Role": "ManagedPolicyArns",
     "AWS::IAM::User": "ManagedPolicyArns",
     "AWS::SSO::PermissionSet": "ManagedPolicies",
+    "AWS::Serverless::Function": "Policies",
 }
+# A key that its account may not do everything with can be lost for good; an endpoint's policy gives no right.
+_MAY_SAY_ALL: Final = ("AWS::EC2::VPCEndpoint", "AWS::KMS::Key", "AWS::KMS::ReplicaKey")
 _BROAD: Final = re.compile(BROAD_POLICIES)
 # What AWS's service authorization reference lists without a resource type, or what is asked for before there is a name.
 _NAMELESS: Final = re.compile(
     r"""application-autoscaling:Describe\w+
       | cloudwatch:(?:PutMetricData|GetMetricData|ListMetrics)
-      | ec2:(?:Describe\w+|CreateNetworkInterface(?:Permission)?|DeleteNetworkInterface(?:Permission)?
+      | ec2:(?:Describe\w+|CreateNetworkInterface|DeleteNetworkInterface(?:Permission)?
              |(?:Una|A)ssignPrivateIpAddresses)
       | ecr:GetAuthorizationToken
       | logs:(?:(?:Create|Get|Update|Delete)LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe\w+)
-      | sagemaker:List\w+ | servicequotas:\w+ | xray:(?:PutTraceSegments|PutTelemetryRecords|GetSampling\w+)
+      | sagemaker:List\w+ | servicequotas:(?:Get|List)\w+ | xray:(?:PutTraceSegments|PutTelemetryRecords|GetSampling\w+)
     """,
     re.VERBOSE,
 )
 _ANY_NAME: Final = re.compile(r"(?:[\w-]+[/:])?[*?]+(?:[/:].*)?")
-_KIND: Final = re.compile(r"\*\.[A-Za-z0-9]+")
+_KIND: Final = re.compile(r"\*\.[A-Za-z0-9]+")  # of files
+# Whose names hold slashes: what stands before one is a beginning of names as any other.
+_TREE: Final = re.compile(r"arn:[^:]*:(?:logs|secretsmanager|ssm):[^:]*:[^:]*:[\w-]+[:/]([^:]+)")
 # Ends of a name that no other name has: a hash before them, and what Secrets Manager adds to an ARN.
 _OWN_END: Final = re.compile(r"-(?:[0-9a-f]{8}-\*|\?{6})\Z")
 _WRITES: Final = (
@@ -81,8 +87,8 @@ def broad_rights(template: Template) -> Iterator[Found]:
             if _BROAD.fullmatch(name):
                 yield found(resource, f"has {name}", "list the actions it needs")
     for statement in statements(template, "identity", "resource"):
-        if statement.resource.type in ("AWS::KMS::Key", "AWS::KMS::ReplicaKey"):
-            continue  # a key that its account may not do everything with can be lost for good
+        if statement.resource.type in _MAY_SAY_ALL:
+            continue
         wide = [action for action in statement.actions if _is_whole_service(action)]
         if wide or statement.is_inverted:
             message = f"allows {wide[0]}" if wide else "allows all but what it names"
@@ -114,7 +120,7 @@ def passes_roles(template: Template) -> Iterator[Found]:
 def every_resource(template: Template) -> Iterator[Found]:
     for statement in statements(template, "identity"):
         wide = [place for place in statement.places if _names_nothing(place)]
-        if not wide or statement.asks(_TAGGED):
+        if not wide or statement.asks(_TAGGED, "ec2:Subnet", "ec2:Vpc"):
             continue
         for action in statement.actions:
             if _NAMELESS.fullmatch(action) is None:
@@ -158,8 +164,7 @@ def escalates(template: Template) -> Iterator[Found]:
         for effect, actions in ESCALATING.items():
             reached = [one for one in actions if statement.allows(one) and not statement.asks(*BOUND_BY.get(one, ()))]
             if reached:
-                more = f" and {len(reached) - 1} more" if len(reached) > 1 else ""
-                message = f"{reached[0]}{more}: whoever has it {effect}"
+                message = f"{reached[0]}{_more(reached)}: whoever has it {effect}"
                 yield found(statement.resource, message, "take the action away")
         if statement.allows("sts:AssumeRole") and any(_is_wild(place) for place in statement.places):
             yield found(statement.resource, "sts:AssumeRole on roles that are not named", "name the role")
@@ -179,7 +184,9 @@ def beginning_of_names(template: Template) -> Iterator[Found]:
         if begun and not statement.asks(_TAGGED):
             action = next(iter(statement.actions), "all but what it names")
             message = f"{action} on {begun[0]}"
-            yield found(statement.resource, message, "write the names out, or ask for a tag")
+            # A branch of a tree may be one owner's; what AWS names itself is everybody's.
+            severity: Severity = "warning" if all(map(_is_branch, begun)) else "error"
+            yield Found(statement.resource.logical_id, message, "write the names out, or ask for a tag", severity)
 
 
 def _runs_roles(template: Template, allowed: list[Statement]) -> Iterator[Found]:
@@ -193,10 +200,14 @@ def _runs_roles(template: Template, allowed: list[Statement]) -> Iterator[Found]
             passing |= held[statement.resource.logical_id]
     for statement in allowed:
         if passing & held[statement.resource.logical_id]:
-            for action in RUNS_A_ROLE:
-                if statement.allows(action):
-                    message = f"{action} with iam:PassRole: runs its own code as that role"
-                    yield found(statement.resource, message, "take one away")
+            taking = [one for one in running_roles() if statement.allows(one)]
+            if taking:
+                message = f"{taking[0]}{_more(taking)} with iam:PassRole: runs its own code as that role"
+                yield found(statement.resource, message, "take one away")
+
+
+def _more(actions: list[str]) -> str:
+    return f" and {len(actions) - 1} more" if len(actions) > 1 else ""
 
 
 def _is_wild(place: str) -> bool:
@@ -206,10 +217,19 @@ def _is_wild(place: str) -> bool:
 def _names_some(place: str) -> bool:
     """True where a wildcard stands beside letters of a name: `prod-*`, `prod?eu`, `*-prod` are how others read, too.
 
-    `*.zip` is a kind of file, and all of it.
+    `*.zip` is a kind of file, and all of it; in the CDK's bucket it is everybody's code.
     """
-    parts = (_OWN_END.sub("", part) for part in re.split("[:/]", re.sub(r"\Aarn:[^:]*:", "", place)))
-    return any(_is_wild(part) and part.strip("*?") and not _KIND.fullmatch(part) for part in parts)
+    tree = _TREE.match(place)
+    named = re.sub(r"\Aarn:[^:]*:", "", place)
+    of_files = named.startswith("s3:") and _CODE_OF_CDK.search(named) is None
+    parts = [_OWN_END.sub("", part) for part in (*re.split("[:/]", named), *([tree[1]] if tree else ()))]
+    return any(_is_wild(part) and part.strip("*?/") and not (of_files and _KIND.fullmatch(part)) for part in parts)
+
+
+def _is_branch(place: str) -> bool:
+    """True for `prod/*` among names with slashes, other than `/aws/…/*`."""
+    tree = _TREE.match(place)
+    return tree is not None and tree[1].endswith("/*") and not tree[1].startswith("/aws/")
 
 
 def _is_whole_service(action: str) -> bool:

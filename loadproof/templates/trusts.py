@@ -29,6 +29,7 @@ _NO_DEPUTIES: Final = {
     "edgelambda": "as lambda",
     "lambda": "a function's role is of the function's own account, and passing it needs iam:PassRole there",
 }
+_VPCE_MEND: Final = "add aws:PrincipalAccount or aws:ResourceAccount"
 _ACCOUNT: Final = re.compile(r"(?:arn:[^:]*:iam::)?(\d{12})(?::root)?")
 _OIDC: Final = re.compile(r".*:oidc-provider/(.+)|([\w.-]+)")
 # What the tokens of providers of the whole world are told apart by.
@@ -69,15 +70,30 @@ def trusts_strangers(template: Template) -> Iterator[Found]:
 )
 def lets_in_anybody(template: Template) -> Iterator[Found]:
     for statement in statements(template, "resource"):
+        resource = statement.resource
+        if resource.type == "AWS::EC2::VPCEndpoint":
+            if _lets_through_anything(statement):
+                yield Found(resource.logical_id, "lets through any account's credentials", _VPCE_MEND, "warning")
+            continue
         if _is_for_everybody(statement) and not statement.asks(*_WHO):
-            yield found(statement.resource, "allows everybody", "name the account that may")
+            yield found(resource, "allows everybody", "name the account that may")
+        if resource.type not in ("AWS::KMS::Key", "AWS::KMS::ReplicaKey"):  # where the key's own account stands so
+            for account in _whole_accounts(statement):
+                mend = "name its role, or add aws:PrincipalArn"
+                yield Found(resource.logical_id, f"allows all of account {account}", mend, "warning")
         for service in statement.services:
             if not statement.asks(*_ON_BEHALF):
-                yield found(statement.resource, f"allows {service} for every account", "add aws:SourceAccount")
+                yield found(resource, f"allows {service} for every account", "add aws:SourceAccount")
 
 
 def _is_for_everybody(statement: Statement) -> bool:
     return "*" in statement.principals("AWS") or "NotPrincipal" in statement.body
+
+
+def _lets_through_anything(statement: Statement) -> bool:
+    """An endpoint's policy gives no right: what it names, by a condition or a resource, is all that passes."""
+    is_bound = statement.asks(*_WHO, "aws:ResourceAccount", "aws:ResourceOrgID", "aws:ResourceOrgPaths")
+    return _is_for_everybody(statement) and not is_bound and any(not one.strip("*?") for one in statement.places)
 
 
 def _whole_accounts(statement: Statement) -> list[str]:

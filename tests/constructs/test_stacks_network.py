@@ -51,6 +51,9 @@ def test_endpoints_are_made_where_the_environment_says_so(tmp_path: Path) -> Non
     }
     gateway, _ = [body for body in bodies if body["VpcEndpointType"] == "Gateway"]
     assert gateway["RouteTableIds"] == ["rtb-0123456789abcdef0"]
+    policies = [body.get("PolicyDocument", {}).get("Statement", [{}])[0].get("Condition") for body in bodies]
+    own = {"StringEquals": {"aws:PrincipalAccount": "123456789012"}}
+    assert [(policies.count(own), policies.count(None))] == [(10, 2)]  # route tables are others' too
     plain = ENVIRONMENT.model_copy(update={"network": NETWORK})
     assert list(stacks_of(tmp_path, plain)) == ["loadproof-test-chat"]
 

@@ -57,6 +57,56 @@ def test_what_they_are_changed_from_is_well(tmp_path: Path) -> None:
         ("LP278", "objectives__itl_p95_ms", 1568, 1569),  # 5% of 255 gaps of 1,568.6 ms are 2 · 10 s
         ("LP286", "copies__cpus_per_copy", 1, 0.5),
         ("LP348", "endpoint__min_instances", 2, 3),
+        (
+            "LP348",
+            "endpoint",
+            {"instance_type": "ml.p5.48xlarge", "max_instances": 4},
+            {"instance_type": "ml.p5.48xlarge", "max_instances": 5},
+        ),  # one holds the one copy
+        (
+            "LP386",
+            "endpoint",
+            {"instance_type": "ml.g6e.2xlarge", "max_instances": 1},
+            {"instance_type": "ml.g6e.2xlarge", "min_instances": 2, "max_instances": 2},
+        ),
+        (
+            "LP343",
+            "workload__steps",
+            [{"name": "tool", "input_tokens": 9, "output_tokens": 9, "pause_s": 1800}],
+            [{"name": "tool", "input_tokens": 9, "output_tokens": 9, "pause_s": 1801}],
+        ),
+        (
+            "LP343",
+            "workload__classes",
+            [{"name": "slow", "share": 0.5, "turns": 2, "think_time_s": 1800}],
+            [{"name": "slow", "share": 0.5, "turns": 2, "think_time_s": 1801}],
+        ),
+        ("LP349", "endpoint__scale_in", {"cooldown_min": 240}, {"cooldown_min": 241}),
+        (
+            "LP397",
+            "workload__classes",
+            [{"name": "rare", "share": 0.01, "input_tokens": 9}],
+            [{"name": "rare", "share": 0.001, "input_tokens": 9}],
+        ),
+        (
+            "LP398",
+            "workload__arrivals",
+            {"process": "gamma", "requests_per_s": 2, "burstiness": 0.01},
+            {"process": "gamma", "requests_per_s": 2, "burstiness": 0.009},
+        ),
+        (
+            "LP398",
+            "workload__arrivals",
+            {"process": "poisson", "requests_per_s": 2, "from_requests_per_s": 1},
+            {"process": "poisson", "requests_per_s": 2, "from_requests_per_s": 2},
+        ),
+        # 10 · 4 bytes · (512 + 256) tokens
+        (
+            "LP399",
+            "endpoint__routing",
+            {"strategy": "prefix_aware", "prefix_length_bytes": 30720},
+            {"strategy": "prefix_aware", "prefix_length_bytes": 30721},
+        ),
         ("LP354", "container__settings__gpu_memory_utilization", 0.98, 1.0),
         # Logits of 151,936 tokens, four bytes each, in 47.8 GB.
         ("LP355", "container__settings__max_num_seqs", 78_651, 78_652),
@@ -266,14 +316,14 @@ def test_a_ramp_ends_within_its_phase(tmp_path: Path) -> None:
     assert "LP287" not in codes(tmp_path, benchmark={"phases": [{**phase, "ramp_s": 60}]})
 
 
-@pytest.mark.parametrize("name", ["pause_s", "pause_stddev_s"])
-def test_a_step_pauses_for_a_day_at_most(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "well"), [("pause_s", 1_800), ("pause_stddev_s", 86_400)])
+def test_a_step_pauses_for_a_day_at_most(tmp_path: Path, name: str, well: int) -> None:
     def workload(pause_s: int) -> dict[str, Any]:
         plain = {"input_tokens": 64, "output_tokens": 64}
         return {**plain, "steps": [{"name": "ask", **plain}, {"name": "act", **plain, name: pause_s}]}
 
     assert "LP343" in codes(tmp_path, workload=workload(86_401))
-    assert "LP343" not in codes(tmp_path, workload=workload(86_400))
+    assert "LP343" not in codes(tmp_path, workload=workload(well))
 
 
 def test_a_trace_may_be_a_folder_and_prompts_a_file_alone(tmp_path: Path) -> None:
@@ -564,3 +614,64 @@ def test_short_prompts_fit_a_short_step(tmp_path: Path) -> None:
 )
 def test_what_is_unusual_and_makes_sense(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert codes(tmp_path, **changes) == set()
+
+
+EVENING = {"type": "scheduled", "name": "up", "schedule": "cron(50 19 ? * FRI *)", "min_copies": 2}
+
+
+@pytest.mark.parametrize(
+    ("lowered", "expected"),
+    [
+        ("cron(59 19 ? * FRI *)", {"LP395"}),
+        ("cron(0/3 19,20 ? * FRI *)", {"LP395"}),
+        ("cron(0 20 ? * FRI *)", set()),
+        ("cron(51 19 ? * SAT *)", set()),
+    ],
+)
+def test_a_minimum_is_raised_for_longer_than_a_copy_takes_to_come(
+    tmp_path: Path, lowered: str, expected: set[str]
+) -> None:
+    """Ten minutes, on the same days."""
+    tracking = {"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 4}
+    down = {"type": "scheduled", "name": "down", "schedule": lowered, "min_copies": 1}
+    found = codes(
+        tmp_path,
+        copies__max=2,
+        endpoint={"instance_type": "ml.g6e.2xlarge", "max_instances": 2},
+        scaling__policies=[tracking, EVENING, down],
+    )
+    assert found == expected
+
+
+def test_a_maximum_that_is_lowered_is_raised_again(tmp_path: Path) -> None:
+    """Or the most copies are never reached."""
+    night = {"type": "scheduled", "name": "night", "schedule": "cron(0 20 ? * FRI *)", "max_copies": 1}
+    day = {"type": "scheduled", "name": "day", "schedule": "cron(0 8 ? * MON *)", "max_copies": 2}
+    tracking = {"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 4}
+    for policies, expected in (([night], {"LP273"}), ([night, day], set())):
+        endpoint = {"instance_type": "ml.g6e.2xlarge", "max_instances": 2}
+        assert codes(tmp_path, copies__max=2, endpoint=endpoint, scaling__policies=[tracking, *policies]) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "uri", "found"),
+    [
+        ("output_s3_uri", "s3://models/qwen3-8b/out/", True),
+        ("failure_s3_uri", "s3://requests/in/", True),
+        ("input_s3_uri", "s3://models/qwen3-8b", True),
+        ("failure_s3_uri", "s3://requests/in-failed/", False),
+    ],
+)
+def test_nothing_is_written_among_what_is_read(tmp_path: Path, field: str, uri: str, found: bool) -> None:
+    """Weights, and requests; a name that only begins alike is another prefix."""
+    later = {"input_s3_uri": "s3://requests/in/", "output_s3_uri": "s3://answers/out/", field: uri}
+    endpoint = {"instance_type": "ml.g6e.2xlarge", "hosting": "plain_variant", "async_inference": later}
+    assert ("LP361" in codes(tmp_path, endpoint=endpoint)) == found
+
+
+def test_two_accelerators_of_four_are_half_where_a_smaller_instance_has_the_same(tmp_path: Path) -> None:
+    """ml.g6e.12xlarge has four L40S, ml.g6e.2xlarge one: two copies of one leave two idle, one of two needs it."""
+    endpoint = {"instance_type": "ml.g6e.12xlarge"}
+    assert "LP358" in codes(tmp_path, endpoint=endpoint, copies__max=2)
+    settings = {"max_model_len": 8192, "tensor_parallel_degree": 2}
+    assert "LP358" not in codes(tmp_path, endpoint=endpoint, container={"family": "vllm", "settings": settings})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -73,6 +74,8 @@ TOKENS = {"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{GITHUB}"}
         resource("IAM::RolePolicy", RoleName="r", PolicyDocument=document(either(EVERYTHING, NOTHING))),
         resource("IAM::User", Policies=inline(EVERYTHING)),
         resource("IAM::UserPolicy", UserName="u", PolicyDocument=document(EVERYTHING)),
+        resource("IoT::Policy", PolicyDocument=document(EVERYTHING)),
+        resource("Serverless::Function", Policies=[document(EVERYTHING)]),
         resource("SSO::PermissionSet", InlinePolicy=document(EVERYTHING)),
         resource(
             "SSO::PermissionSet", InlinePolicy='{"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}'
@@ -85,7 +88,18 @@ def test_a_right_to_everything_is_found_in_every_policy_of_an_identity(holder: d
 
 
 @pytest.mark.parametrize("kind", ["Group", "Role", "User"])
-@pytest.mark.parametrize("name", ["AdministratorAccess", "SecretsManagerReadWrite", "job-function/DataScientist"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "AdministratorAccess",
+            "SecretsManagerReadWrite",
+            "job-function/DataScientist",
+            "AmazonDynamoDBFullAccess_v2",
+        ),
+        *("AmazonSSMManagedInstanceCore", "AmazonSSMReadOnlyAccess", "service-role/AWSLambdaRole"),
+    ],
+)
 def test_a_broad_policy_of_awss_is_found_at_every_identity(kind: str, name: str) -> None:
     """Attached in one branch of a condition is attached."""
     arn = {"Fn::Sub": f"arn:${{AWS::Partition}}:iam::aws:policy/{name}"}
@@ -117,6 +131,16 @@ def test_a_registrys_read_only_policy_is_not_broad() -> None:
         resource("Lambda::Url", AuthType="NONE"),
         resource("Logs::ResourcePolicy", PolicyDocument='{"Statement": {"Effect": "Allow", "Principal": "*"}}'),
         resource("S3::AccessPoint", Policy=document(PUBLIC)),
+        resource("ApiGateway::RestApi", Policy=document(PUBLIC)),
+        resource("Backup::BackupVault", AccessPolicy=either(document(PUBLIC), NOTHING)),
+        resource("CodeArtifact::Repository", PermissionsPolicyDocument=document(PUBLIC)),
+        resource("EC2::VPCEndpoint", PolicyDocument=document(PUBLIC)),
+        resource("EFS::FileSystem", FileSystemPolicy=document(PUBLIC)),
+        resource("OpenSearchService::Domain", AccessPolicies=document(PUBLIC)),
+        resource("Serverless::Anything", Deeply=[{"Nested": {"Policy": json.dumps(document(PUBLIC))}}]),
+        resource("VpcLattice::AuthPolicy", Policy=document(PUBLIC)),
+        resource("Lambda::Permission", Principal=ACCOUNT, Action="lambda:InvokeFunction"),
+        queue({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}),
         resource("SQS::QueueInlinePolicy", PolicyDocument=document(PUBLIC)),
         queue(either("*", {"AWS": ROLE})),
         queue({"AWS": [ROLE, "**"]}),
@@ -137,7 +161,12 @@ def test_a_resource_that_is_open_is_found(open_: dict[str, Any]) -> None:
         resource("Lambda::Permission", Principal="apigateway.amazonaws.com", Action="lambda:InvokeFunction",
                  SourceArn={"Fn::Sub": "arn:aws:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/*/GET/"}),
         resource("Lambda::Permission", Principal="*", PrincipalOrgID="o-a1b2c3", Action="lambda:InvokeFunction"),
-        resource("Lambda::Permission", Principal=ACCOUNT, Action="lambda:InvokeFunction"),
+        resource("EC2::VPCEndpoint", PolicyDocument=document(allow("s3:GetObject", "arn:aws:s3:::acme/*", to="*"))),
+        resource("EC2::VPCEndpoint", PolicyDocument=document(
+            allow("*", "*", to="*", when={"StringEquals": {"aws:ResourceAccount": ACCOUNT}}))),
+        resource("WAFv2::WebACL", Rules=[{"Statement": {"GeoMatchStatement": {"CountryCodes": ["US"]}}}]),
+        resource("Organizations::Policy", Content=document(allow("*", "*"))),
+        resource("Lambda::Permission", Principal=ROLE, Action="lambda:InvokeFunction"),
         resource("Events::EventBusPolicy", Principal="*", Action="events:PutEvents",
                  Condition={"Type": "StringEquals", "Key": "aws:PrincipalOrgID", "Value": "o-a1b2c3"}),
         resource("KMS::Key", KeyPolicy=document(allow("kms:*", "*", to={"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))),
@@ -261,11 +290,17 @@ def test_a_claim_that_others_can_have_is_none(claim: str, value: str) -> None:
     assert found(trusting(provider, when)) == {"LS013"}
 
 
-def test_a_bucket_whose_name_only_begins_alike_is_not_a_source() -> None:
-    """Names of buckets are the whole world's: `loadproof-prod-anything` can be a stranger's."""
-    service = {"Service": "s3.amazonaws.com"}
-    for end, expected in (("-*", {"LS013"}), ("/*", set())):
-        assert found(trusting(service, {"ArnLike": {"aws:SourceArn": f"arn:aws:s3:::loadproof-prod{end}"}})) == expected
+@pytest.mark.parametrize("operator", ["ArnLike", "StringEquals"])
+def test_a_bucket_alone_is_not_a_source(operator: str) -> None:
+    """Its ARN has no account, and the name is somebody else's once the bucket is gone: aws:SourceAccount says whose.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/grant-destinations-permissions-to-s3.html
+    """
+    service, bucket = {"Service": "s3.amazonaws.com"}, {operator: {"aws:SourceArn": "arn:aws:s3:::loadproof-prod"}}
+    assert found(queue(service, bucket)) == {"LS016"}
+    assert found(queue(service, bucket | {"StringLike": {"aws:SourceAccount": ACCOUNT}})) == set()
+    own = {"Fn::Join": ["", ["arn:aws:s3:::", {"Ref": "Bucket"}]]}
+    assert found(queue(service, {operator: {"aws:SourceArn": own}})) == set()
 
 
 @pytest.mark.parametrize(
@@ -275,10 +310,13 @@ def test_a_bucket_whose_name_only_begins_alike_is_not_a_source() -> None:
         {"StringLike": {"aws:ResourceTag/team": "our?"}},
         {"StringNotEquals": {"aws:ResourceTag/team": "theirs"}},
         {"Null": {"aws:ResourceTag/team": "true"}},
+        {"StringEquals": {"aws:ResourceTag/team": "${aws:ResourceTag/team}"}},
+        {"StringLike": {"sqs:ResourceTag/team": "${aws:ResourceTag/team, 'ours'}"}},
+        {"StringEquals": {"aws:ResourceTag/team": {"Fn::Sub": "${!aws:RequestTag/team}"}}},
     ],
 )
 def test_a_tag_with_any_value_narrows_no_right(when: Any) -> None:
-    """`*` is every resource with a tag, and not `theirs` every one without."""
+    """`*` is every resource with a tag, not `theirs` every one without, and a tag that is itself any."""
     assert found(role(allow("sqs:SendMessage", "*", when=when))) == {"LS012"}
 
 
@@ -299,6 +337,12 @@ def test_a_tag_with_any_value_narrows_no_right(when: Any) -> None:
         ("LS017", f"{TABLE}/*-chat"),
         ("LS017", f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:prod*-??????"),
         ("LS017", f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:prod*"),
+        ("LS017", f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:prod/*"),
+        ("LS017", f"arn:aws:logs:us-east-1:{ACCOUNT}:log-group:/aws/sagemaker/Endpoints/*"),
+        ("LS017", f"arn:aws:logs:us-east-1:{ACCOUNT}:log-group:/aws/lambda/*:*"),
+        ("LS017", f"arn:aws:ssm:us-east-1:{ACCOUNT}:parameter/prod/*"),
+        ("LS017", f"arn:aws:sqs:us-east-1:{ACCOUNT}:*.fifo"),
+        ("LS017", f"arn:aws:s3:::cdk-hnb659fds-assets-{ACCOUNT}-us-east-1/*.zip"),
         ("LS017", {"Fn::Sub": "arn:aws:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${Prefix}-*"}),
     ],
 )
@@ -375,6 +419,35 @@ def test_a_managed_policy_that_a_role_names_is_of_its_rights() -> None:
     """Attached from the role's side."""
     owner = resource("IAM::Role", ManagedPolicyArns=[{"Ref": "R1"}], Policies=inline(passing(ROLE)))
     assert found(owner, resource("IAM::ManagedPolicy", PolicyDocument=document(RUNNING))) == {"LS015"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        *("sagemaker:CreateMonitoringSchedule", "sagemaker:CreateAutoMLJob", "sagemaker:CreateLabelingJob"),
+        *("bedrock:CreateModelCustomizationJob", "ec2:RunInstances", "ssm:StartAutomationExecution"),
+    ],
+)
+def test_whatever_a_service_model_gives_a_role_runs_it(action: str) -> None:
+    """Beside a right to pass one."""
+    assert found(role(passing(ROLE), allow(action, f"arn:aws:x:us-east-1:{ACCOUNT}:y/z"))) == {"LS015"}
+
+
+@pytest.mark.parametrize("key", ["ec2:Subnet", "ec2:Vpc"])
+def test_an_interface_is_opened_to_others_in_a_network_that_is_named(key: str) -> None:
+    """CreateNetworkInterfacePermission; interfaces are made, and taken away, before and after they have names."""
+    for action, when, expected in (
+        ("ec2:DeleteNetworkInterface", None, set()),
+        ("ec2:CreateNetworkInterfacePermission", None, {"LS012"}),
+        ("ec2:CreateNetworkInterfacePermission", {"ArnEquals": {key: f"arn:aws:ec2:us-east-1:{ACCOUNT}:x/y"}}, set()),
+    ):
+        assert found(role(allow(action, "*", when=when))) == expected
+
+
+def test_a_right_for_each_quota_of_the_account_is_one_to_name() -> None:
+    """Reading them knows no narrower resource, asking for more does."""
+    assert found(role(allow("servicequotas:GetServiceQuota", "*"))) == set()
+    assert found(role(allow("servicequotas:RequestServiceQuotaIncrease", "*"))) == {"LS012"}
 
 
 def test_policies_of_two_roles_are_no_escalation() -> None:

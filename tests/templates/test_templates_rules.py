@@ -245,7 +245,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ),
     (
         "LS016",
-        queue_policy({"AWS": "arn:aws:iam::123456789012:root"}, None),
+        queue_policy({"AWS": "arn:aws:iam::123456789012:role/reader"}, None),
         queue_policy("*", None),
         "allows everybody",
     ),

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import aws_s3_assets as assets
+from aws_cdk import AssetStaging, FileAssetPackaging, Stack
 from constructs import Construct
 
 from loadproof.constructs.deployment import Deployment
 from loadproof.errors import InputError
 from loadproof.profiles import named_files, profile_hash
 from loadproof.profiles.inheritance import profile_root
+from loadproof.profiles.names import jobs_prefix
 from loadproof.profiles.secrets import shown_path
 from loadproof.wire.documents import Document
 
@@ -35,8 +36,19 @@ def bundle_asset(scope: Construct, deployment: Deployment) -> Bundle:
     """Raises InputError for a file that the profile names and that is not there, or lies outside its folder."""
     with tempfile.TemporaryDirectory(prefix="loadproof-bundle-") as folder:
         write_bundle(deployment, Path(folder))
-        asset = assets.Asset(scope, "BenchmarkBundle", path=folder)
-    return Bundle(asset.s3_bucket_name, asset.s3_object_key)
+        staged = AssetStaging(scope, "BenchmarkBundle", source_path=folder)
+    stack = Stack.of(scope)
+    location = stack.synthesizer.add_file_asset(
+        source_hash=f"{bundle_prefix(deployment.environment_name)}{staged.asset_hash}",
+        file_name=staged.relative_staged_path(stack),
+        packaging=FileAssetPackaging.ZIP_DIRECTORY,
+    )
+    return Bundle(location.bucket_name, location.object_key)
+
+
+def bundle_prefix(environment_name: str) -> str:
+    """How the keys of an environment's bundles begin, and no other asset's: its benchmarks may read these alone."""
+    return f"bundle-{jobs_prefix(environment_name)}"
 
 
 def write_bundle(deployment: Deployment, folder: Path) -> None:

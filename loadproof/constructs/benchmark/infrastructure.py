@@ -16,12 +16,13 @@ from aws_cdk.aws_stepfunctions import CfnStateMachine
 from constructs import Construct
 
 from loadproof.catalog import registry
+from loadproof.constructs.benchmark.bundle import bundle_prefix
 from loadproof.constructs.benchmark.definition import definition
 from loadproof.constructs.benchmark.job_role import JobRole
 from loadproof.constructs.cdk.emptied_bucket.infrastructure import EmptiedBucket
 from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.results_bucket import goes_with_stack, results_bucket
-from loadproof.constructs.cdk.statements import Statement, allow, document, trust
+from loadproof.constructs.cdk.statements import Statement, allow, document, trust, use_of_key
 from loadproof.constructs.observability.alarm_topic import topic_arn
 from loadproof.profiles.names import BENCHMARK, jobs_prefix, stack_name
 from loadproof.profiles.schema import BenchmarkJob, Environment
@@ -115,7 +116,8 @@ class BenchmarkStack(Stack):
         # Without it a verdict that is missing reads as a right that is missing.
         yield allow("s3:ListBucket", on=self.results.bucket_arn)
         if self._environment.kms_key_arn:
-            yield allow("kms:Decrypt", on=self._environment.kms_key_arn)
+            through = {"kms:ViaService": f"s3.{self._environment.region}.amazonaws.com"}
+            yield allow("kms:Decrypt", on=self._environment.kms_key_arn, when={"StringEquals": through})
 
     def _machine_role(self, job_role: JobRole, function: PythonFunction, topic: str | None) -> iam.CfnRole:
         return iam.CfnRole(
@@ -135,7 +137,8 @@ class BenchmarkStack(Stack):
 
     def _running_and_telling(self, job_role_arn: str, function_arn: str, topic: str | None) -> Iterator[Statement]:
         jobs = self._arn("sagemaker", f"processing-job/{jobs_prefix(self._environment_name)}*")
-        bundles = self._arn("s3", f"{self._assets_bucket()}/*.zip", region="", account="")
+        prefix = bundle_prefix(self._environment_name)
+        bundles = self._arn("s3", f"{self._assets_bucket()}/{prefix}*", region="", account="")
         yield allow(
             "s3:GetObject", on=bundles, when={"StringEquals": {"aws:ResourceAccount": self._environment.account}}
         )
@@ -160,8 +163,7 @@ class BenchmarkStack(Stack):
         yield allow("lambda:InvokeFunction", on=function_arn)
         if topic:
             yield allow("sns:Publish", on=topic)
-        if self._environment.kms_key_arn:
-            yield allow("kms:Decrypt", "kms:GenerateDataKey", on=self._environment.kms_key_arn)
+        yield from use_of_key(self._environment, "s3", *(["sns"] if topic else []))
         yield allow(
             "logs:CreateLogDelivery",
             "logs:DeleteLogDelivery",

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from loadproof.catalog import registry
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
-from loadproof.constructs.endpoint.execution_role import PULL_ACTIONS, VPC_ACTIONS, repository_arn
+from loadproof.constructs.endpoint.execution_role import PULL_ACTIONS, network_interfaces, repository_arn
 from loadproof.profiles.names import ENVIRONMENT_TAG, jobs_prefix, stack_name
 from loadproof.profiles.schema import BenchmarkJob, Environment
 
@@ -91,5 +91,4 @@ def job_statements(
             when={"StringEquals": {"kms:ViaService": services}},
         )  # fmt: skip
         yield allow("kms:CreateGrant", on=key, when={"Bool": {"kms:GrantIsForAWSResource": "true"}})
-    if environment.network is not None:
-        yield allow(*VPC_ACTIONS, on="*")
+    yield from network_interfaces(environment)

@@ -26,7 +26,11 @@ class BenchmarkSchedule(Construct):
         rights = [allow("states:StartExecution", on=machine)]
         if key is not None:
             # The schedule's input is encrypted; Scheduler reads it by this role when the time has come.
-            rights.append(allow("kms:Decrypt", on=key))
+            # Its name is CloudFormation's; its ARN is what Scheduler encrypts with (User Guide, "Encryption at rest").
+            schedules = {
+                "kms:EncryptionContext:aws:scheduler:schedule:arn": deployment.arn("scheduler", "schedule/default/*")
+            }
+            rights.append(allow("kms:Decrypt", on=key, when={"ArnLike": schedules}))
         role = iam.CfnRole(
             self,
             "Role",

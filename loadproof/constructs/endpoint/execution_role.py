@@ -10,17 +10,17 @@ from aws_cdk import CfnResource, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from loadproof.catalog import registry
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.staging.infrastructure import StagedWeights
 from loadproof.errors import InputError
 from loadproof.profiles.images import ecr_image, image_of
 from loadproof.profiles.names import alarm_name
-from loadproof.profiles.schema import Component, HubSource, JumpStartSource, S3Source
+from loadproof.profiles.schema import Component, Environment, HubSource, JumpStartSource, S3Source
 
 VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
-    "ec2:CreateNetworkInterfacePermission",
     "ec2:DeleteNetworkInterface",
     "ec2:DeleteNetworkInterfacePermission",
     "ec2:DescribeDhcpOptions",
@@ -73,8 +73,24 @@ def _statements(deployment: Deployment, weights: StagedWeights | None) -> Iterab
     yield from _weights(deployment, weights)
     yield from _outputs(deployment)
     yield from _key(deployment)
-    if deployment.environment.network is not None:
-        yield allow(*VPC_ACTIONS, on="*", sid="NetworkInterfaces")
+    yield from network_interfaces(deployment.environment)
+
+
+def network_interfaces(environment: Environment) -> Iterable[Statement]:
+    """What SageMaker does by the role in the environment's network: another account's service may use an interface in
+    its own subnets alone (ec2:Subnet is a key of interfaces in the service authorization reference).
+    """
+    if environment.network is None:
+        return
+    yield allow(*VPC_ACTIONS, on="*", sid="NetworkInterfaces")
+    here = f"arn:{registry(environment.region).partition}:ec2:{environment.region}:{environment.account}"
+    subnets = [f"{here}:subnet/{one}" for one in environment.network.subnet_ids]
+    yield allow(
+        "ec2:CreateNetworkInterfacePermission",
+        on=f"{here}:network-interface/*",
+        when={"ArnEquals": {"ec2:Subnet": subnets}},
+        sid="InterfacesInSubnets",
+    )
 
 
 def _logs_and_metrics(deployment: Deployment) -> Iterable[Statement]:

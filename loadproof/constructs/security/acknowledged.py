@@ -35,6 +35,11 @@ ACKNOWLEDGED: Final = (
         "SageMaker know no narrower resource; LS012 refuses any other action on it",
     ),
     Acknowledgement(
+        r"ExecutionRole/Rights\w+|Job/Role",
+        _wildcard(r"arn:aws:ec2:[^*]*:network-interface/\*"),
+        "SageMaker makes the interfaces before they have names; they lie in the environment's subnets (ec2:Subnet)",
+    ),
+    Acknowledgement(
         r"ExecutionRole/Rights\w+",
         _wildcard(r"arn:aws:logs:[^*]*:log-group:/aws/sagemaker/(Endpoints|InferenceComponents)/[^*]+(-\*)?:\*"),
         "`:*` is part of a log group's ARN in IAM; the groups are the endpoint's own",
@@ -134,8 +139,8 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         "MachineRole",
-        _wildcard(r"arn:aws:s3:::cdk-[^*]+/\*\.zip"),
-        "a profile's files are an asset, which is named after its content",
+        _wildcard(r"arn:aws:s3:::cdk-[^*]+/bundle-loadproof-[0-9a-f]{8}-\*"),
+        "a profile's files are an asset, which is named after its environment and its content",
     ),
     Acknowledgement(
         "Weights/Machine",

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from loadproof.catalog import Instance
+from loadproof.catalog import Instance, instances
 from loadproof.profiles.checks.facts import instance_types, known_instances, rooms
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import HubSource
@@ -55,8 +55,8 @@ def large_bill(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP358",
     "Accelerators that no copy uses",
-    reason="An instance is paid for whole. Where all copies there may be need less than half of its accelerators, "
-    "the others wait for nobody.",
+    reason="An instance is paid for whole. Where all copies there may be need less than half of its accelerators, or "
+    "half and there is a smaller instance with the same ones, the others wait for nobody.",
     mend="Use a smaller instance, more copies, or more accelerators a copy.",
     severity="warning",
 )
@@ -69,10 +69,21 @@ def idle_accelerators(subject: Subject) -> Iterator[Found]:
     known = list(known_instances(subject.endpoint))
     if len(known) < len(list(instance_types(subject.endpoint))) or not used:
         return
-    if all(2 * used < instance.accelerator_count for _, instance in known):  # else a pool is what there is room in
+    fewer = all(2 * used < one.accelerator_count for _, one in known)  # else a pool is what there is room in
+    if fewer or all(2 * used == one.accelerator_count and _has_smaller(subject, one) for _, one in known):
         for path, instance in known:
             found = f"{instance.accelerator_count} accelerators, of which all copies use {used} at the most"
             yield Found(path, found, "use a smaller instance, or accelerators_per_copy")
+
+
+def _has_smaller(subject: Subject, instance: Instance) -> bool:
+    """True where an instance of fewer of the same accelerators holds a copy."""
+    return any(
+        one.accelerator == instance.accelerator
+        and one.accelerator_count < instance.accelerator_count
+        and rooms(subject.components, one)
+        for one in instances().values()
+    )
 
 
 @rule(
@@ -80,7 +91,8 @@ def idle_accelerators(subject: Subject) -> Iterator[Found]:
     "Dear instances where cheaper ones hold the same",
     reason="SageMaker fills pools in the order of their priority: the first is what is paid for, and later ones are "
     "for when it cannot be had. And instances that are always there, as many as the most copies need, cost as much "
-    "with the fewest: what scaling takes away saves nothing.",
+    "with the fewest: what scaling takes away saves nothing. More than all copies fill, and than there are copies at "
+    "the least to spread, stand empty.",
     mend="Give the cheaper pool the lower number; write min_instances for the fewest copies.",
     severity="warning",
 )
@@ -90,8 +102,10 @@ def dear_instances(subject: Subject) -> Iterator[Found]:
         return
     costs: list[tuple[int, Path, Instance, float]] = []
     for path, instance in known_instances(endpoint):
-        fewest, most = (_instances_for(subject, instance, bound) for bound in ("min", "max"))
-        if endpoint.instance_type is not None and fewest < most <= endpoint.min_instances:
+        fewest, most = (instances_for(subject, instance, bound) for bound in ("min", "max"))
+        spread = sum(one.component.copies.min for one in subject.components)
+        empty = 0 < most < endpoint.min_instances > spread
+        if endpoint.instance_type is not None and (empty or fewest < most <= endpoint.min_instances):
             found = f"{endpoint.min_instances} instances are always there: all copies need {most}, the fewest {fewest}"
             yield Found(("endpoint", "min_instances"), found, f"write {fewest}")
         if endpoint.instance_type is None and fewest and instance.usd_per_hour is not None:
@@ -107,7 +121,7 @@ def dear_instances(subject: Subject) -> Iterator[Found]:
         yield Found(path, found, "give it a larger priority number than the cheaper pool, or leave it out")
 
 
-def _instances_for(subject: Subject, instance: Instance, bound: str) -> int:
+def instances_for(subject: Subject, instance: Instance, bound: str) -> int:
     """How many of them the fewest, or the most, copies take, at least one; 0 where one model does not fit."""
     held = rooms(subject.components, instance)
     return max(1, ceil(sum(Fraction(getattr(one.component.copies, bound), room) for one, room in held))) if held else 0
@@ -146,22 +160,24 @@ def doubled_weights(placed: Placed) -> Iterator[Found]:
     reason="SageMaker downloads everything below the model's prefix when a copy starts: requests and answers that are "
     "kept there too, more each day, and whoever may read weights reads them. Where answers of an asynchronous "
     "endpoint lie among its requests, whoever sends what arrives there sends them, too.",
-    mend="Give captures, and answers, a bucket or a prefix of their own.",
+    mend="Give captures, requests and answers each a bucket or a prefix of their own.",
 )
-def captures_among_weights(placed: Placed) -> Iterator[Found]:
-    source, capture = placed.component.model.source, placed.endpoint.data_capture
-    asynchronous = placed.endpoint.async_inference
-    if asynchronous is not None and placed.is_main and asynchronous.input_s3_uri is not None:
-        requests, answers = (f"{one.rstrip('/')}/" for one in (asynchronous.input_s3_uri, asynchronous.output_s3_uri))
-        if answers.startswith(requests):
-            found, place = f"it lies among the requests, {requests}", ("endpoint", "async_inference", "output_s3_uri")
-            yield Found(place, found, "name another prefix", "warning")
-    if capture is None or isinstance(source, HubSource):
-        return
-    weights = str(getattr(source, "s3_uri", ""))
-    if weights.endswith("/") and f"{capture.s3_uri.rstrip('/')}/".startswith(weights):
-        found = f"it lies below the weights, {weights}"
-        yield Found(("endpoint", "data_capture", "s3_uri"), found, "name another prefix")
+def written_among_read(placed: Placed) -> Iterator[Found]:
+    source, later = placed.component.model.source, placed.endpoint.async_inference
+    weights = "" if isinstance(source, HubSource) else str(getattr(source, "s3_uri", ""))
+    written: list[tuple[Path, str | None]] = []
+    if placed.endpoint.data_capture is not None:
+        written.append((("endpoint", "data_capture", "s3_uri"), placed.endpoint.data_capture.s3_uri))
+    if later is not None:
+        names = ("input_s3_uri", "output_s3_uri", "failure_s3_uri")
+        written += [(("endpoint", "async_inference", name), getattr(later, name)) for name in names]
+    for place, uri in written:
+        prefix = f"{uri.rstrip('/')}/" if uri else ""
+        if weights.endswith("/") and prefix.startswith(weights):
+            yield Found(place, f"it lies below the weights, {weights}", "name another prefix")
+        requests = f"{later.input_s3_uri.rstrip('/')}/" if later is not None and later.input_s3_uri else None
+        if requests and placed.is_main and place[-1] != "input_s3_uri" and prefix.startswith(requests):
+            yield Found(place, f"it lies among the requests, {requests}", "name another prefix", "warning")
 
 
 @component_rule(

@@ -6,11 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.profiles.checks.facts import least_answer_s, mean_tokens
+from loadproof.families import FAMILIES
+from loadproof.profiles.checks.bills import instances_for
+from loadproof.profiles.checks.facts import known_instances, least_answer_s, mean_tokens
 from loadproof.profiles.checks.objectives import MOST_REQUESTS_PER_S
 from loadproof.profiles.checks.proving import answer_time_s, slowest_answer_s
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
-from loadproof.profiles.schema import Component, Endpoint, SimpleScaling, StepScaling, TargetTracking
+from loadproof.profiles.schema import (
+    Component,
+    Endpoint,
+    SimpleScaling,
+    StepScaling,
+    TargetTracking,
+    Workload,
+    WorkloadClass,
+)
 from loadproof.profiles.tree import Path
 
 LEAST_TARGET: Final = 0.1
@@ -198,21 +208,25 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     mend="Write seconds: at most 777,600 for all levels, 86,400 for a cooldown, a drain, a pause or a think time.",
 )
 def too_long(subject: Subject) -> Iterator[Found]:
-    benchmark, think_time_s = subject.profile.benchmark, subject.profile.workload.think_time_s
+    benchmark, workload = subject.profile.benchmark, subject.profile.workload
     lengths: list[tuple[Path, float | None, float]] = [
         (("benchmark", "duration_s"), benchmark.duration_s, MOST_LEVEL_S),
         (("benchmark", "drain_s"), benchmark.drain_s, MOST_WAIT_S),
-        (("workload", "think_time_s"), think_time_s, MOST_WAIT_S),
     ]
     lengths += [
         (("benchmark", "phases", at, "duration_s"), one.duration_s, MOST_LEVEL_S)
         for at, one in enumerate(benchmark.phases)
     ]
-    workload = subject.profile.workload
-    for path, steps in ((), workload.steps), *((("classes", at), one.steps) for at, one in enumerate(workload.classes)):
-        for at, step in enumerate(steps or ()):
+    pauses: list[tuple[Path, float | None]] = []
+    parts: list[tuple[Path, Workload | WorkloadClass]] = [((), workload)]
+    parts += [(("classes", at), one) for at, one in enumerate(workload.classes)]
+    for path, part in parts:
+        pauses.append((("workload", *path, "think_time_s"), part.think_time_s))
+        for at, step in enumerate(part.steps or ()):
             here = ("workload", *path, "steps", at)
-            lengths += [((*here, name), getattr(step, name), MOST_WAIT_S) for name in ("pause_s", "pause_stddev_s")]
+            pauses.append(((*here, "pause_s"), step.pause_s))
+            lengths.append(((*here, "pause_stddev_s"), step.pause_stddev_s, MOST_WAIT_S))
+    lengths += [(place, seconds, MOST_WAIT_S) for place, seconds in pauses]
     for placed in subject.components:
         for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
             for name in ("scale_out_cooldown_s", "scale_in_cooldown_s", "cooldown_s"):
@@ -232,11 +246,13 @@ def too_long(subject: Subject) -> Iterator[Found]:
     for place, seconds, most in lengths:
         if seconds is not None and seconds > most:
             yield Found(place, f"{seconds:,.6g} s is {seconds / 86_400:,.0f} days", f"write at most {most:,} seconds")
-    if think_time_s is not None and LONG_THINKING_S < think_time_s <= MOST_WAIT_S:
-        found = (
-            f"{think_time_s / 3600:,.1f} hours between two turns: a benchmark waits them, and no cache outlasts them"
-        )
-        yield Found(("workload", "think_time_s"), found, "write seconds: some tens", "warning")
+    for place, seconds in pauses:
+        if seconds is not None and LONG_THINKING_S < seconds <= MOST_WAIT_S:
+            what = "turns" if place[-1] == "think_time_s" else "steps"
+            found = (
+                f"{seconds / 3600:,.1f} hours between two {what}: a benchmark waits them, and no cache outlasts them"
+            )
+            yield Found(place, found, "write seconds: some tens", "warning")
     drain_s, timeout_s = benchmark.drain_s, benchmark.request_timeout_s
     if drain_s is not None and FAR_TOO_MANY * timeout_s < drain_s <= MOST_WAIT_S:
         found = f"{drain_s:,.6g} s for requests that are given up after {timeout_s:g} s each"
@@ -318,7 +334,13 @@ def too_many(subject: Subject) -> Iterator[Found]:
     copies = sum(placed.component.copies.max for placed in parts)
     on_components = endpoint is not None and endpoint.hosting == "inference_components"  # else instances are copies
     if endpoint is not None and on_components and parts:
-        yield from _instances_beyond(endpoint, copies)
+        yield from _instances_beyond(subject, endpoint, copies)
+    later = endpoint.async_inference if endpoint is not None else None
+    batch, at_once = _batch(parts), later.max_concurrent_invocations_per_instance if later is not None else None
+    if batch is not None and at_once is not None and at_once > FAR_TOO_MANY * batch:
+        found = f"{at_once:,} requests at once to a server whose batch holds {batch:,}"
+        setting = "max_concurrent_invocations_per_instance"
+        yield Found(("endpoint", "async_inference", setting), found, f"write {batch:,}")
     for placed in parts:
         if placed.component.copies.max > MOST_COPIES:
             found = f"{placed.component.copies.max:,} copies"
@@ -343,10 +365,17 @@ def too_many(subject: Subject) -> Iterator[Found]:
         yield Found(("buffer", "max_concurrency"), found, "lower it, or write auto")
 
 
-def _instances_beyond(endpoint: Endpoint, copies: int) -> Iterator[Found]:
-    if endpoint.max_instances > SLACK * max(copies, endpoint.min_instances):
-        found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
-        yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
+def _batch(parts: tuple[Placed, ...]) -> int | None:
+    """Sequences that the only model's server runs at once, where the profile says so."""
+    container = parts[0].component.container if len(parts) == 1 else None
+    return getattr(container.settings, FAMILIES[container.family].sequences_setting or "", None) if container else None
+
+
+def _instances_beyond(subject: Subject, endpoint: Endpoint, copies: int) -> Iterator[Found]:
+    needed = max((instances_for(subject, one, "max") for _, one in known_instances(endpoint)), default=0) or copies
+    if endpoint.max_instances > SLACK * max(needed, endpoint.min_instances):
+        found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies, which {needed:,} hold"
+        yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * needed:,}")
     if endpoint.min_instances > SPARE * copies:
         found = f"{endpoint.min_instances:,} instances at the least, for at most {copies:,} copies"
         yield Found(("endpoint", "min_instances"), found, f"write at most {copies:,}")

@@ -1,9 +1,10 @@
-"""Scaling by the clock: rules about schedules, and the form of AWS's schedules (LP213-LP215, LP273, LP274, LP362)."""
+"""Scaling by the clock: rules about schedules, and their form (LP213-LP215, LP273, LP274, LP362, LP395)."""
 
 from __future__ import annotations
 
 import re
 import zoneinfo
+from bisect import bisect_right
 from calendar import isleap
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -29,6 +30,7 @@ _CRON_RANGES: Final = (
 _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _RARELY: Final = 12
+LEAST_RAISED_MIN: Final = 10
 _CRON_FIELD: Final = re.compile(r"[0-9A-Z*?,/#LW-]+\Z")
 
 
@@ -97,13 +99,19 @@ def scheduled_bounds(placed: Placed) -> Iterator[Found]:
     "LP273",
     "A raised minimum that nothing lowers",
     reason="A scheduled action moves the bounds for good: the copies of the first morning stay for ever, or until "
-    "another action lowers the minimum, which is to come about as often (told below a twelfth).",
-    mend="Add a scheduled policy that lowers the minimum again, as often as it is raised.",
+    "another action lowers the minimum, which is to come about as often (told below a twelfth). A lowered maximum "
+    "holds for ever likewise, and copies.max is never reached again.",
+    mend="Add a scheduled policy that moves the bound back, as often as it is moved.",
     severity="warning",
 )
 def minimum_stays(placed: Placed) -> Iterator[Found]:
-    least = bounds_of(placed)[0]
+    least, most = bounds_of(placed)
     schedules = list(_schedules(placed))
+    capped = [(policy.max_copies, path) for path, policy in schedules if policy.max_copies is not None]
+    if capped and max(capped)[0] < most:
+        high, path = max(capped)
+        found = f"no schedule raises the maximum of {high} to {most} again"
+        yield Found((*path, "max_copies"), found, f"add a scheduled policy with max_copies: {most}")
     raised = [(policy.min_copies, path) for path, policy in schedules if policy.min_copies is not None]
     if raised and min(raised)[0] > least:
         low, path = min(raised)
@@ -136,6 +144,51 @@ def times_a_year(text: str) -> float:
     share = min(1.0, len(re.split(",", weekdays)) / 7) if re.fullmatch(r"[A-Z1-7,]+", weekdays) else 1.0
     a_day = (len(_numbers(minutes)) or 60) * (len(_numbers(hours)) or 24)
     return float(in_month * in_year * share * a_day)
+
+
+@component_rule(
+    "LP395",
+    "Raised for no longer than a copy takes to come",
+    reason="A copy needs minutes before it serves: often an instance, then its image and its weights. A minimum that "
+    "falls within ten minutes of being raised brings copies that are taken away as they arrive; hours were meant, or "
+    "the two were swapped.",
+    mend="Leave the raised minimum for as long as the traffic lasts.",
+    severity="warning",
+)
+def flaps(placed: Placed) -> Iterator[Found]:
+    schedules = [(path, one, _minutes_of_day(one.schedule)) for path, one in _schedules(placed)]
+    for _, up, raised in schedules:
+        for path, down, lowered in schedules:
+            low = down.min_copies if down.min_copies is not None else down.max_copies
+            same_days = _days(up.schedule) == _days(down.schedule) and up.timezone == down.timezone
+            if not same_days or up.min_copies is None or low is None or low >= up.min_copies:
+                continue
+            gaps = (at - minute for minute in raised for at in lowered[bisect_right(lowered, minute) :][:1])
+            gap = min(gaps, default=LEAST_RAISED_MIN)
+            if gap < LEAST_RAISED_MIN:
+                found = f"lowered to {low} {gap} min after it was raised to {up.min_copies}"
+                yield Found((*path, "schedule"), found, "leave it raised while the traffic lasts")
+
+
+def _minutes_of_day(text: str) -> list[int]:
+    """When a cron expression of plain minutes and hours comes, in minutes of the day; nothing of other forms."""
+    fields = _CRON.match(text)
+    minutes, hours = (_times(fields.group(1), 60), _times(fields.group(2), 24)) if fields else ([], [])
+    return [60 * hour + minute for hour in hours for minute in minutes]
+
+
+def _times(field: str, end: int) -> list[int]:
+    """`*`, `7`, `1,2`, `1-5`, `*/2`, `1/2` below `end`, sorted."""
+    if stepped := re.fullmatch(r"(\*|\d{1,2})/(\d{1,2})", field):
+        return list(range(0 if stepped[1] == "*" else int(stepped[1]), end, int(stepped[2]) or end))
+    if bounds := re.fullmatch(r"(\d{1,2})-(\d{1,2})", field):
+        return list(range(int(bounds[1]), int(bounds[2]) + 1))
+    return list(range(end)) if field == "*" else sorted(_numbers(field))
+
+
+def _days(text: str) -> tuple[str, ...]:
+    fields = _CRON.match(text)
+    return fields.groups()[2:] if fields else (text,)
 
 
 @component_rule(

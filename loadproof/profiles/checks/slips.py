@@ -31,6 +31,10 @@ LEAST_VOCABULARY: Final = 256
 )
 def cooldown_of_another_unit(placed: Placed) -> Iterator[Found]:
     scaling, to_zero = placed.component.scaling, placed.to_zero
+    fewer = placed.profile.endpoint.scale_in if placed.is_main and placed.profile.endpoint is not None else None
+    if fewer is not None and fewer.cooldown_min * 60 > MOST_SCALE_IN_WAIT_S:
+        found = f"{fewer.cooldown_min:,} minutes before an empty instance may go, paid for"
+        yield Found(("endpoint", "scale_in", "cooldown_min"), found, f"write at most {MOST_SCALE_IN_WAIT_S // 60}")
     if to_zero is not None and to_zero.wake_cooldown_s != "auto":
         place = placed.at("scaling", "to_zero", "wake_cooldown_s")
         yield from _wait(place, to_zero.wake_cooldown_s, adds=True)

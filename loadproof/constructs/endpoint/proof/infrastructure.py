@@ -11,7 +11,7 @@ from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
 from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
-from loadproof.constructs.cdk.statements import Statement, allow
+from loadproof.constructs.cdk.statements import Statement, allow, use_of_key
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.endpoint.copy_bounds import copy_bounds, instance_bounds
 from loadproof.constructs.endpoint.inference_component import InferenceComponent
@@ -81,7 +81,7 @@ class Proof(Construct):
 
 
 def _statements(deployment: Deployment, endpoint: str, components: Sequence[str]) -> Iterator[Statement]:
-    arn, environment = deployment.arn("sagemaker", f"endpoint/{endpoint}"), deployment.environment
+    arn = deployment.arn("sagemaker", f"endpoint/{endpoint}")
     parts = [deployment.arn("sagemaker", f"inference-component/{name}") for name in components]
     yield allow("sagemaker:DescribeEndpoint", on=arn)
     if parts:
@@ -101,8 +101,7 @@ def _statements(deployment: Deployment, endpoint: str, components: Sequence[str]
     ours, probes = deployment.in_this_account, deployment.s3_arn(f"{asked}/loadproof-proof/*")
     yield allow("s3:DeleteObject", "s3:PutObject", on=probes, when=ours)
     yield allow("s3:GetObject", on=[deployment.s3_arn(f"{place}/*") for place in places], when=ours)
-    if environment.kms_key_arn:
-        yield allow("kms:Decrypt", "kms:GenerateDataKey", on=environment.kms_key_arn)
+    yield from use_of_key(deployment.environment, "s3")
 
 
 def _asynchronous(deployment: Deployment) -> AsyncInference | None:
