@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
@@ -18,6 +19,8 @@ from loadproof.wire.documents import Document
 _INVALID, _MALFORMED, _STATE = "ValidationException", "MalformedPolicyDocumentException", "KMSInvalidStateException"
 _UNREADABLE = "The key policy is not syntactically correct."
 _MOST_PLAINTEXT = 4096
+# CreateGrant takes ARNs; what AWS's own services grant names them otherwise.
+_PRINCIPAL = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d{12}:.+|\d{12}|[\w.-]+\.amazonaws\.com")
 _ENCRYPT, _SIGN, _MAC, _AGREE = "ENCRYPT_DECRYPT", "SIGN_VERIFY", "GENERATE_VERIFY_MAC", "KEY_AGREEMENT"
 # What a key is for, by how its KeySpec begins: https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html
 _USAGES = {
@@ -40,7 +43,10 @@ def _create(caller: Caller, params: Params) -> None:
 
 
 def _check_tags(caller: Caller, params: Params) -> None:
-    check_tags([tag["TagKey"] for tag in params.get("Tags") or []], "TagException")
+    found = key_of(caller, params["KeyId"]) if "KeyId" in params else None
+    tagger: Any = get_backend("kms")[caller.account][caller.region].tagger
+    kept = tagger.get_tag_dict_for_resource(found.id) if found is not None else ()
+    check_tags([tag["TagKey"] for tag in params.get("Tags") or []], "TagException", kept=kept)
 
 
 def _check_usage(params: Params) -> None:
@@ -205,7 +211,11 @@ _GRANTED: Final = {
 
 def _grant(caller: Caller, params: Params) -> None:
     found = _works(caller, params)
-    require(_is_there(caller, params["GranteePrincipal"]), "InvalidArnException", "GranteePrincipal does not exist")
+    for name in ("GranteePrincipal", "RetiringPrincipal"):
+        who = params.get(name)
+        message = f"{name} {who} is no ARN of a principal, or does not exist"
+        there = who is None or (_PRINCIPAL.fullmatch(who) and _is_there(caller, who))
+        require(there, "InvalidArnException", message)
     fit = _GRANTED[_usage(found)] | {"CreateGrant", "DescribeKey", "RetireGrant"}
     message = f"Operations {params['Operations']} are not supported by {found and found.arn}"
     require(found is None or fit.issuperset(params["Operations"]), _INVALID, message)

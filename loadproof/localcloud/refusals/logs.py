@@ -119,6 +119,19 @@ def _subscription(caller: Caller, params: Params) -> None:
     require(arn.startswith("arn:"), _INVALID, f"destinationArn {arn} is no ARN of a destination.")
 
 
+def _tag(caller: Caller, params: Params) -> None:
+    _check_count(caller, params["resourceArn"].removesuffix(":*"), params, "TooManyTagsException")
+
+
+def _tag_group(caller: Caller, params: Params) -> None:
+    _check_count(caller, _existing(caller, params).arn, params, _INVALID)
+
+
+def _check_count(caller: Caller, arn: str, params: Params, most: str) -> None:
+    kept = get_backend("logs")[caller.account][caller.region].tagger.get_tag_dict_for_resource(arn)
+    check_tags(params["tags"], _INVALID, most=most, kept=kept)
+
+
 RULES: dict[str, Rule] = {
     "CreateLogGroup": _create,
     "AssociateKmsKey": _check_key,
@@ -130,4 +143,6 @@ RULES: dict[str, Rule] = {
     "FilterLogEvents": _search,
     "DescribeLogGroups": _groups,
     "PutResourcePolicy": _policy,
+    "TagResource": _tag,
+    "TagLogGroup": _tag_group,
 }

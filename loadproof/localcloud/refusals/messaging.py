@@ -164,7 +164,9 @@ def _set_subscription(caller: Caller, params: Params) -> None:
 
 
 def _tag(caller: Caller, params: Params) -> None:
-    check_tags([tag["Key"] for tag in params["Tags"]], INVALID, most="TagLimitExceeded")
+    found = topic_of(caller, params["ResourceArn"])
+    kept = found._tags if found is not None else ()
+    check_tags([tag["Key"] for tag in params["Tags"]], INVALID, most="TagLimitExceeded", kept=kept)
 
 
 def _unsubscribe(caller: Caller, params: Params) -> None:

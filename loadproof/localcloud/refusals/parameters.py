@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from moto.backends import get_backend
 
@@ -68,4 +68,10 @@ def _by_path(caller: Caller, params: Params) -> None:
     require(params["Path"].startswith("/"), _INVALID, 'The parameter path must begin with a forward slash "/".')
 
 
-RULES: dict[str, Rule] = {"PutParameter": _put, "GetParametersByPath": _by_path}
+def _tag(caller: Caller, params: Params) -> None:
+    tags: Any = get_backend("ssm")[caller.account][caller.region]._resource_tags
+    kept = tags.get(params["ResourceType"], {}).get(params["ResourceId"], {})
+    check_tags([tag["Key"] for tag in params["Tags"]], _INVALID, most="TooManyTagsError", kept=kept)
+
+
+RULES: dict[str, Rule] = {"PutParameter": _put, "GetParametersByPath": _by_path, "AddTagsToResource": _tag}

@@ -34,10 +34,14 @@ def require(condition: object, code: str, message: str, status: int = 400) -> No
         raise AwsError(code, message, status)
 
 
-def check_tags(keys: Iterable[str], code: str, most: str = "") -> None:
-    """No key of AWS's own, none twice, and no more than 50, which may have a code of its own."""
+def check_tags(keys: Iterable[str], code: str, most: str = "", kept: Iterable[str] = (), status: int = 400) -> None:
+    """No key of AWS's own, none twice, and with those that are kept no more than 50.
+
+    `most` and `status` are of too many tags, where these have a code of their own.
+    """
     names = list(keys)
-    require(len(names) <= _MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.")
+    count = len({*names, *(one for one in kept if not one.startswith("aws:"))})
+    require(max(count, len(names)) <= _MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.", status)
     require(len(set(names)) == len(names), code, "Duplicate tag keys found.")
     for name in names:
         require(not name.lower().startswith("aws:"), code, f"Tag keys starting with aws: are reserved: {name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from moto.backends import get_backend
 
@@ -44,6 +44,12 @@ def _random(caller: Caller, params: Params) -> None:
     require(not all(params.get(one) for one in kinds), "InvalidParameterException", message)
 
 
+def _tag(caller: Caller, params: Params) -> None:
+    known: Any = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
+    kept = [one["Key"] for one in (known.tags if known is not None else None) or ()]
+    check_tags([tag["Key"] for tag in params["Tags"]], "InvalidParameterException", kept=kept)
+
+
 RULES: dict[str, Rule] = {
     "CreateSecret": _create,
     "PutSecretValue": _put,
@@ -51,4 +57,5 @@ RULES: dict[str, Rule] = {
     "PutResourcePolicy": _policy,
     "RotateSecret": _rotate,
     "GetRandomPassword": _random,
+    "TagResource": _tag,
 }

@@ -29,6 +29,7 @@ _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _MOST_KEY_BYTES, _MOST_RULE_ID, _MOST_DELETED, _MOST_METADATA = 1024, 255, 1000, 2048
+_MOST_BUCKET_TAGS, _MOST_OBJECT_TAGS = 50, 10
 _MOST_POLICY_BYTES = 20 * 1024  # S3 user guide, "Bucket policies"; without white space
 _OWNED, _OWN_ACCESS = "BucketOwnerEnforced", ("private", "bucket-owner-full-control")
 _INFREQUENT, _LEAST_DAYS = ("STANDARD_IA", "ONEZONE_IA"), 30  # S3 user guide, "Transitioning objects"
@@ -65,7 +66,7 @@ def check(caller: Caller, request: Request) -> None:
             _check_upload(caller, bucket, request)
         _check_object(key, request)
         _check_sums(request)
-        _check_tags(request)
+        _check_tags(request, key)
         _check_access(caller, bucket, request)
         _check_key(caller, request)
     elif not request.query:
@@ -176,9 +177,14 @@ def _check_model(request: Request) -> None:
         require("enum value set" not in fault and "must not be null" not in fault, "MalformedXML", _MALFORMED)
 
 
-def _check_tags(request: Request) -> None:
+def _check_tags(request: Request, key: str = "") -> None:
+    """S3 user guide: 50 tags of a bucket, 10 of an object."""
+    kind, most = ("Object", _MOST_OBJECT_TAGS) if key else ("Bucket", _MOST_BUCKET_TAGS)
+    count = len(parse_qsl(request.headers.get("x-amz-tagging", ""), keep_blank_values=True))
+    require(count <= most, "BadRequest", f"{kind} tags cannot be greater than {most}")
     if "tagging" in request.query:
         names = [one.findtext("{*}Key") for one in _elements(request.body, "Tag")]
+        require(len(names) <= most, "BadRequest", f"{kind} tag count cannot be greater than {most}")
         message = "Cannot provide multiple Tags with the same key"
         require(len(set(names)) == len(names), "InvalidTag", message)
 

@@ -178,7 +178,8 @@ def _tag(caller: Caller, params: Params) -> None:
     arn = FUNCTION_ARN.fullmatch(params["Resource"])
     message = "Tags on function aliases and versions are not supported. Please specify a function ARN."
     require(arn is None or arn[4] is None, INVALID, message)
-    check_tags(params.get("Tags") or {}, INVALID)
+    found = function(caller, params["Resource"]) if arn is not None else None
+    check_tags(params.get("Tags") or {}, INVALID, kept=found.tags if found is not None else ())
 
 
 def _later(caller: Caller, params: Params) -> None:

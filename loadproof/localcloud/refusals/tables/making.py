@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
-from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing
+from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing, table
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -96,4 +96,15 @@ def _lives(caller: Caller, params: Params) -> None:
     require(wanted["Enabled"] != on, INVALID, f"TimeToLive is already {state}")
 
 
-RULES: dict[str, Rule] = {"CreateTable": _create, "UpdateTable": _update, "UpdateTimeToLive": _lives}
+def _tag(caller: Caller, params: Params) -> None:
+    found = table(caller, params["ResourceArn"])
+    kept = [one["Key"] for one in found.tags or ()] if found is not None else []
+    check_tags([tag["Key"] for tag in params["Tags"]], INVALID, kept=kept)
+
+
+RULES: dict[str, Rule] = {
+    "CreateTable": _create,
+    "UpdateTable": _update,
+    "UpdateTimeToLive": _lives,
+    "TagResource": _tag,
+}
