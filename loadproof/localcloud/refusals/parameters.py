@@ -42,6 +42,9 @@ def _put(caller: Caller, params: Params) -> None:
     message = "You can't downgrade a parameter from the advanced-parameter tier to the standard-parameter tier."
     lower = params.get("Tier") == "Standard" and known and known[-1].tier == "Advanced"
     require(not lower, _INVALID, message)
+    other = bool(known and params.get("Type") and params["Type"] != known[-1].parameter_type)
+    message = "The parameter type can't be changed: delete the parameter and create it with the type that you want."
+    require(not (other and params.get("Overwrite")), "HierarchyTypeMismatchException", message)
     nested = "{{" in value and "}}" in value
     require(not nested, _INVALID, 'Parameter value can\'t nest another parameter. Do not use "{{}}" in the value.')
     message = "Parameter policies are only supported for parameters of the advanced tier."

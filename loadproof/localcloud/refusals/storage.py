@@ -79,6 +79,7 @@ def check(caller: Caller, request: Request) -> None:
     else:
         _check_model(request)
         _check_tags(request)
+        _check_lock(caller, bucket, request)
         if "lifecycle" in request.query:
             _check_lifecycle(request.body)
         elif "notification" in request.query:
@@ -199,6 +200,17 @@ def _check_sums(request: Request) -> None:
         require(len(given) == 4 * -(-made().digest_size // 3), "InvalidRequest", message)
         right = base64.b64encode(made(request.body).digest()).decode() == given
         require(right, "BadDigest", f"The {name.upper()} you specified did not match the calculated checksum.")
+
+
+def _check_lock(caller: Caller, bucket: str, request: Request) -> None:
+    """S3 user guide, "Object Lock considerations": it needs versions, and they stay on."""
+    known = _bucket(caller, bucket)
+    if known is not None and "versioning" in request.query and known.object_lock_enabled:
+        message = "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
+        require("Suspended" not in _texts(request.body, "Status"), "InvalidBucketState", message, 409)
+    if known is not None and "object-lock" in request.query:
+        message = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"
+        require(known.is_versioned or known.object_lock_enabled, "InvalidBucketState", message, 409)
 
 
 def _check_queues(body: bytes) -> None:

@@ -200,12 +200,27 @@ def _no_address(caller: Caller, params: Params) -> None:
         raise AwsError(MISSING, "The resource you requested does not exist.", 404)
 
 
+def _new_address(caller: Caller, params: Params) -> None:
+    """moto keeps one address of a function, whatever its qualifier."""
+    found = existing(caller, params)
+    message = f"FunctionUrlConfig exists for this Lambda function with function ARN [{found.function_arn}]"
+    require(found.url_config is None, "ResourceConflictException", message, 409)
+
+
+def _address(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    require(found.url_config is not None, MISSING, "The resource you requested does not exist.", 404)
+
+
 FIRST: dict[str, Rule] = {"CreateAlias": _first_alias}
 RULES: dict[str, Rule] = {
     "GetFunction": named,
     "GetFunctionConfiguration": named,
     "GetFunctionEventInvokeConfig": _no_event_config,
     "GetFunctionUrlConfig": _no_address,
+    "CreateFunctionUrlConfig": _new_address,
+    "UpdateFunctionUrlConfig": _address,
+    "DeleteFunctionUrlConfig": _address,
     "PutFunctionEventInvokeConfig": _later,
     "DeleteFunction": _delete,
     "Invoke": _invoke,

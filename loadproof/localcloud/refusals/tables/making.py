@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing, table
@@ -81,6 +81,28 @@ def _update(caller: Caller, params: Params) -> None:
     some = params.keys() - {"TableName", "AttributeDefinitions"}
     require(some, INVALID, f"{message}SSESpecification or ReplicaUpdates is required")
     _check_encryption(params.get("SSESpecification") or {})
+    _check_index_changes(params, existing(caller, params["TableName"]))
+
+
+def _check_index_changes(params: Params, found: Any) -> None:
+    """One index made or deleted in a call: UpdateTable, GlobalSecondaryIndexUpdates."""
+    changes = params.get("GlobalSecondaryIndexUpdates") or []
+    made = [one["Create"] for one in changes if "Create" in one]
+    gone = [one["Delete"] for one in changes if "Delete" in one]
+    message = "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+    require(len(made) + len(gone) <= 1, "LimitExceededException", message)
+    known = {index.name for index in found.global_indexes or ()}
+    defined = {one["AttributeName"] for one in (*(params.get("AttributeDefinitions") or ()), *found.attr)}
+    for index in made:
+        message = "Attempting to create an index which already exists"
+        require(index["IndexName"] not in known, INVALID, message)
+        _check_keys(index["KeySchema"])
+        unknown = sorted({key["AttributeName"] for key in index["KeySchema"]} - defined)
+        message = f"Global Secondary Index hash key not specified in Attribute Definitions: {', '.join(unknown)}"
+        require(not unknown, INVALID, message)
+    for index in gone + [one["Update"] for one in changes if "Update" in one]:
+        message = "Requested resource not found: the index does not exist"
+        require(index["IndexName"] in known, "ResourceNotFoundException", message)
 
 
 def _lives(caller: Caller, params: Params) -> None:
