@@ -6,6 +6,7 @@ from typing import Any
 
 from moto.backends import get_backend
 
+from loadproof.localcloud.refusals.insights import query_fault
 from loadproof.localcloud.refusals.keys import key_of
 from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
 from loadproof.localcloud.wire import Caller, Params
@@ -119,6 +120,24 @@ def _subscription(caller: Caller, params: Params) -> None:
     require(arn.startswith("arn:"), _INVALID, f"destinationArn {arn} is no ARN of a destination.")
 
 
+def _query(caller: Caller, params: Params) -> None:
+    """StartQuery: one way to name groups, an end after the start, a query that can be read."""
+    ways = [one for one in ("logGroupName", "logGroupNames", "logGroupIdentifiers") if params.get(one)]
+    require(len(ways) <= 1, _INVALID, f"{' and '.join(ways)} are mutually exclusive parameters.")
+    message = "The query's end time must not be before its start time."
+    require(params["startTime"] <= params["endTime"], _INVALID, message)
+    fault = query_fault(params["queryString"]) if params.get("queryLanguage", "CWLI") == "CWLI" else None
+    require(fault is None, "MalformedQueryException", f"{fault} in the query {params['queryString']}")
+
+
+def _export(caller: Caller, params: Params) -> None:
+    message = (
+        "The specified time range is not valid. Make sure that the value for 'from' time is less than or equal to the "
+        "value for 'to' time."
+    )
+    require(params["from"] <= params["to"], _INVALID, message)
+
+
 def _tag(caller: Caller, params: Params) -> None:
     _check_count(caller, params["resourceArn"].removesuffix(":*"), params, "TooManyTagsException")
 
@@ -143,6 +162,8 @@ RULES: dict[str, Rule] = {
     "FilterLogEvents": _search,
     "DescribeLogGroups": _groups,
     "PutResourcePolicy": _policy,
+    "StartQuery": _query,
+    "CreateExportTask": _export,
     "TagResource": _tag,
     "TagLogGroup": _tag_group,
 }

@@ -200,6 +200,20 @@ def _no_address(caller: Caller, params: Params) -> None:
         raise AwsError(MISSING, "The resource you requested does not exist.", 404)
 
 
+def _provision(caller: Caller, params: Params) -> None:
+    found, qualifier = existing(caller, {"FunctionName": params["FunctionName"]}), params["Qualifier"]
+    message = "Provisioned Concurrency Configs cannot be applied to unpublished function versions."
+    require(qualifier != "$LATEST", INVALID, message)
+    _check_version(caller, found.function_name, qualifier)
+    require(False, "NotImplemented", "The local cloud does not provide Lambda's provisioned concurrency.")
+
+
+def _no_provision(caller: Caller, params: Params) -> None:
+    existing(caller, {"FunctionName": params["FunctionName"]})
+    message = "No Provisioned Concurrency Config found for this function"
+    require(False, "ProvisionedConcurrencyConfigNotFoundException", message, 404)
+
+
 def _new_address(caller: Caller, params: Params) -> None:
     """moto keeps one address of a function, whatever its qualifier."""
     found = existing(caller, params)
@@ -218,6 +232,8 @@ RULES: dict[str, Rule] = {
     "GetFunctionConfiguration": named,
     "GetFunctionEventInvokeConfig": _no_event_config,
     "GetFunctionUrlConfig": _no_address,
+    "PutProvisionedConcurrencyConfig": _provision,
+    "GetProvisionedConcurrencyConfig": _no_provision,
     "CreateFunctionUrlConfig": _new_address,
     "UpdateFunctionUrlConfig": _address,
     "DeleteFunctionUrlConfig": _address,
