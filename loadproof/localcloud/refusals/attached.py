@@ -10,6 +10,8 @@ from moto.backends import get_backend
 from loadproof.localcloud.refusals.rules import Rule, require
 from loadproof.localcloud.wire import Caller, Params
 
+_OF_SERVICES, _MOST_GROUPS = "/aws-service-role/", 10
+
 
 def iam_of(caller: Caller) -> Any:
     """moto's IAM of an account."""
@@ -68,14 +70,43 @@ def _bounds(arn: str, entities: Iterable[Any]) -> bool:
     return any(getattr(one, "permissions_boundary_arn", None) == arn for one in entities)
 
 
+def unmodifiable(caller: Caller, params: Params) -> None:
+    """A service's own role is changed by the service alone: UnmodifiableEntity of the API reference."""
+    name = params["RoleName"]
+    own = any(one.name == name and one.path.startswith(_OF_SERVICES) for one in iam_of(caller).roles.values())
+    message = f"Cannot perform the operation on the protected role '{name}' - this role is only modifiable by AWS"
+    require(not own, "UnmodifiableEntity", message)
+
+
+def _join(caller: Caller, params: Params) -> None:
+    """IAM quotas: groups of a user."""
+    groups, name = iam_of(caller).groups, params["UserName"]
+    joined = [one for one in groups.values() if any(user.name == name for user in one.users)]
+    message = f"Cannot exceed quota for GroupsPerUser: {_MOST_GROUPS}"
+    there = any(one.name == params["GroupName"] for one in joined)
+    require(there or len(joined) < _MOST_GROUPS, "LimitExceeded", message, 409)
+
+
 def _check(*attached: tuple[str, object]) -> None:
     for words, held in attached:
         require(not held, "DeleteConflict", f"Cannot delete entity, {words}.", 409)
 
 
 RULES: dict[str, Rule] = {
+    "AddUserToGroup": _join,
     "DeleteUser": _delete_user,
     "DeleteGroup": _delete_group,
     "DeletePolicy": _delete_policy,
     "DeleteVirtualMFADevice": _delete_device,
+    **dict.fromkeys(
+        (
+            "AddRoleToInstanceProfile",
+            "DeleteRole",
+            "DeleteRolePermissionsBoundary",
+            "DeleteRolePolicy",
+            "DetachRolePolicy",
+            "UpdateRole",
+        ),
+        unmodifiable,
+    ),
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from loadproof.localcloud.refusals import attached
-from loadproof.localcloud.refusals.attached import iam_of
+from loadproof.localcloud.refusals.attached import iam_of, unmodifiable
 from loadproof.localcloud.refusals.rules import Rule, check_policy, check_tags, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
 
@@ -79,7 +80,19 @@ def _check_boundary(caller: Caller, params: Params) -> None:
     require(not arn or arn in iam_of(caller).managed_policies, "NoSuchEntity", message, 404)
 
 
+def _rename(kind: str, caller: Caller, params: Params) -> None:
+    name, taken = params.get(f"New{kind}Name"), iam_of(caller).users if kind == "User" else iam_of(caller).groups
+    if name:
+        _check_new(kind, name, [one for one in taken if one != params[f"{kind}Name"]])
+
+
+def _bound_role(caller: Caller, params: Params) -> None:
+    unmodifiable(caller, params)
+    _check_boundary(caller, params)
+
+
 def _update_trust(caller: Caller, params: Params) -> None:
+    unmodifiable(caller, params)
     _check_trust(caller, params["PolicyDocument"])
 
 
@@ -110,6 +123,7 @@ def _create_policy(caller: Caller, params: Params) -> None:
 
 
 def _role_policy(caller: Caller, params: Params) -> None:
+    unmodifiable(caller, params)
     check_policy(params["PolicyDocument"])
     named = [role for role in iam_of(caller).roles.values() if role.name == params["RoleName"]]
     others = [text for role in named for name, text in role.policies.items() if name != params["PolicyName"]]
@@ -128,6 +142,8 @@ def _check_size(document: str, most: int, message: str) -> None:
 
 
 def _attach(caller: Caller, params: Params) -> None:
+    if "RoleName" in params:
+        unmodifiable(caller, params)
     arn = params["PolicyArn"]
     require(arn.startswith("arn:"), "ValidationError", f"Invalid ARN:  Could not be parsed!: {arn}")
     for kind, known in (
@@ -170,11 +186,13 @@ RULES: dict[str, Rule] = {
     "AttachUserPolicy": _attach,
     "AttachGroupPolicy": _attach,
     "CreateInstanceProfile": _create_profile,
+    "UpdateUser": partial(_rename, "User"),
+    "UpdateGroup": partial(_rename, "Group"),
     "TagRole": _tag_role,
     "TagUser": _tag_user,
     "TagPolicy": _tag_policy,
     "TagInstanceProfile": _tag_profile,
-    "PutRolePermissionsBoundary": _check_boundary,
+    "PutRolePermissionsBoundary": _bound_role,
     "PutUserPermissionsBoundary": _check_boundary,
     "CreateServiceLinkedRole": _linked,
     "CreateOpenIDConnectProvider": _provider,

@@ -123,6 +123,11 @@ def _alias(caller: Caller, params: Params) -> None:
     _stays(caller, {"KeyId": params["TargetKeyId"]})
 
 
+def _delete_alias(caller: Caller, params: Params) -> None:
+    reserved = params["AliasName"].startswith("alias/aws/")
+    require(not reserved, "NotAuthorizedException", "Cannot delete alias with prefix alias/aws/")
+
+
 def _delete(caller: Caller, params: Params) -> None:
     days = params.get("PendingWindowInDays", 30)
     require(7 <= days <= 30, _INVALID, f"PendingWindowInDays must be between 7 and 30, found {days}.")
@@ -231,6 +236,7 @@ RULES: dict[str, Rule] = {
     "PutKeyPolicy": _put_policy,
     "CreateAlias": _alias,
     "UpdateAlias": lambda caller, params: _stays(caller, {"KeyId": params["TargetKeyId"]}),
+    "DeleteAlias": _delete_alias,
     "ScheduleKeyDeletion": _delete,
     "CancelKeyDeletion": _cancel,
     "Encrypt": _encrypt,

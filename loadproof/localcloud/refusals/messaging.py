@@ -169,6 +169,11 @@ def _tag(caller: Caller, params: Params) -> None:
     check_tags([tag["Key"] for tag in params["Tags"]], INVALID, most="TagLimitExceeded", kept=kept)
 
 
+def _permit(caller: Caller, params: Params) -> None:
+    foreign = [one for one in params["AWSAccountId"] if not re.fullmatch(r"\d{12}", one)]
+    require(not foreign, INVALID, f"Invalid parameter: AWSAccountId Reason: no account's id: {', '.join(foreign)}")
+
+
 def _unsubscribe(caller: Caller, params: Params) -> None:
     parts = params["SubscriptionArn"].split(":")
     message = f"Invalid parameter: SubscriptionArn Reason: An ARN must have at least 6 elements, not {len(parts)}"
@@ -179,6 +184,7 @@ RULES: dict[str, Rule] = {
     "CreateTopic": _create,
     "SetTopicAttributes": _set_topic,
     "TagResource": _tag,
+    "AddPermission": _permit,
     "Publish": _publish,
     "Subscribe": _subscribe,
     "Unsubscribe": _unsubscribe,

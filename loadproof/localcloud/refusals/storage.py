@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 from xml.etree import ElementTree
@@ -29,6 +30,7 @@ _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _MOST_KEY_BYTES, _MOST_RULE_ID, _MOST_DELETED, _MOST_METADATA = 1024, 255, 1000, 2048
+_RETAIN_UNTIL = "x-amz-object-lock-retain-until-date"
 _MOST_BUCKET_TAGS, _MOST_OBJECT_TAGS = 50, 10
 _MOST_POLICY_BYTES = 20 * 1024  # S3 user guide, "Bucket policies"; without white space
 _OWNED, _OWN_ACCESS = "BucketOwnerEnforced", ("private", "bucket-owner-full-control")
@@ -66,6 +68,7 @@ def check(caller: Caller, request: Request) -> None:
             _check_upload(caller, bucket, request)
         _check_object(key, request)
         _check_sums(request)
+        _check_retention(request)
         _check_tags(request, key)
         _check_access(caller, bucket, request)
         _check_key(caller, request)
@@ -211,6 +214,15 @@ def _check_lock(caller: Caller, bucket: str, request: Request) -> None:
     if known is not None and "object-lock" in request.query:
         message = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"
         require(known.is_versioned or known.object_lock_enabled, "InvalidBucketState", message, 409)
+
+
+def _check_retention(request: Request) -> None:
+    until = [*_texts(request.body, "RetainUntilDate")] if "retention" in request.query else []
+    until += [value for name, value in request.headers.items() if name.lower() == _RETAIN_UNTIL]
+    for one in until:
+        moment = datetime.fromisoformat(one.strip())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        require(moment > datetime.now(UTC), "InvalidArgument", "The retain until date must be in the future!")
 
 
 def _check_queues(body: bytes) -> None:

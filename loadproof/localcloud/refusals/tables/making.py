@@ -81,7 +81,19 @@ def _update(caller: Caller, params: Params) -> None:
     some = params.keys() - {"TableName", "AttributeDefinitions"}
     require(some, INVALID, f"{message}SSESpecification or ReplicaUpdates is required")
     _check_encryption(params.get("SSESpecification") or {})
-    _check_index_changes(params, existing(caller, params["TableName"]))
+    found = existing(caller, params["TableName"])
+    _check_capacity(params, found)
+    _check_index_changes(params, found)
+
+
+def _check_capacity(params: Params, found: Any) -> None:
+    """UpdateTable, BillingMode and ProvisionedThroughput: numbers where capacity is provisioned, and only there."""
+    mode, given = params.get("BillingMode") or found.billing_mode, params.get("ProvisionedThroughput")
+    start = "One or more parameter values were invalid: "
+    message = f"{start}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is {mode}"
+    require(mode != "PAY_PER_REQUEST" or not given, INVALID, message)
+    message = f"{start}ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is {mode}"
+    require(params.get("BillingMode") != "PROVISIONED" or given, INVALID, message)
 
 
 def _check_index_changes(params: Params, found: Any) -> None:
