@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.rules import Moto, Rule, require
 from loadproof.localcloud.wire import Caller, Params
 
 _OF_SERVICES, _MOST_GROUPS = "/aws-service-role/", 10
 
 
-def iam_of(caller: Caller) -> Any:
+def iam_of(caller: Caller) -> Moto:
     """moto's IAM of an account."""
     return get_backend("iam")[caller.account]["aws"]
 
@@ -66,7 +65,7 @@ def _delete_policy(caller: Caller, params: Params) -> None:
     require(versions == 1, "DeleteConflict", message, 409)
 
 
-def _bounds(arn: str, entities: Iterable[Any]) -> bool:
+def _bounds(arn: str, entities: Iterable[object]) -> bool:
     return any(getattr(one, "permissions_boundary_arn", None) == arn for one in entities)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require, texts
+from loadproof.localcloud.refusals.rules import Moto, Rule, check_tags, moto_of, require, texts
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
@@ -44,8 +44,7 @@ def _create(caller: Caller, params: Params) -> None:
 
 def _check_tags(caller: Caller, params: Params) -> None:
     found = key_of(caller, params["KeyId"]) if "KeyId" in params else None
-    tagger: Any = get_backend("kms")[caller.account][caller.region].tagger
-    kept = tagger.get_tag_dict_for_resource(found.id) if found is not None else ()
+    kept = moto_of("kms", caller).tagger.get_tag_dict_for_resource(found.id) if found is not None else ()
     check_tags([tag["TagKey"] for tag in params.get("Tags") or []], "TagException", kept=kept)
 
 
@@ -140,20 +139,20 @@ def _cancel(caller: Caller, params: Params) -> None:
     require(found is None or found.key_state == "PendingDeletion", _STATE, message)
 
 
-def key_of(caller: Caller, reference: str) -> Any:
+def key_of(caller: Caller, reference: str) -> Moto:
     """moto's key, None when there is none; by id, alias, or the ARN of either."""
-    backend: Any = get_backend("kms")[caller.account][caller.region]
+    backend = moto_of("kms", caller)
     name = backend.get_key_id(backend.get_alias_name(reference))
     return backend.keys.get(name) or next((key for key in backend.keys.values() if name in key.aliases), None)
 
 
-def _usage(found: Any) -> str:
+def _usage(found: Moto) -> str:
     return str((found and found.key_usage) or _ENCRYPT)
 
 
 # What a key that is off or about to go may still be asked:
 # https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
-def _stays(caller: Caller, params: Params) -> Any:
+def _stays(caller: Caller, params: Params) -> Moto:
     """The key, None when there is none."""
     found = key_of(caller, params["KeyId"])
     leaves = found is not None and found.key_state == "PendingDeletion"
@@ -161,13 +160,13 @@ def _stays(caller: Caller, params: Params) -> Any:
     return found
 
 
-def _works(caller: Caller, params: Params) -> Any:
+def _works(caller: Caller, params: Params) -> Moto:
     found = _stays(caller, params)
     require(found is None or found.enabled, "DisabledException", f"{found and found.arn} is disabled.")
     return found
 
 
-def _serves(usage: str, caller: Caller, params: Params) -> Any:
+def _serves(usage: str, caller: Caller, params: Params) -> Moto:
     found = _works(caller, params)
     message = f"{found and found.arn} key usage is {_usage(found)} which is not valid for the operation."
     require(found is None or _usage(found) == usage, "InvalidKeyUsageException", message)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moto.backends import get_backend
-
 from loadproof.localcloud.refusals.insights import query_fault
 from loadproof.localcloud.refusals.keys import key_of
-from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
+from loadproof.localcloud.refusals.rules import Moto, Rule, check_tags, is_json_object, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -24,11 +20,11 @@ _MOST_BYTES, _BYTES_BESIDE, _MOST_SPAN_MS = 1_048_576, 26, 86_400_000
 _MOST_DIMENSIONS = 3
 
 
-def _group(caller: Caller, params: Params) -> Any:
-    return get_backend("logs")[caller.account][caller.region].groups.get(str(params.get("logGroupName")))
+def _group(caller: Caller, params: Params) -> Moto:
+    return moto_of("logs", caller).groups.get(str(params.get("logGroupName")))
 
 
-def _existing(caller: Caller, params: Params) -> Any:
+def _existing(caller: Caller, params: Params) -> Moto:
     found = _group(caller, params)
     require(found is not None, "ResourceNotFoundException", "The specified log group does not exist.")
     return found
@@ -94,7 +90,7 @@ def _delete_filter(caller: Caller, params: Params) -> None:
 
 
 def _filters(caller: Caller) -> list[Document]:
-    return list(get_backend("logs")[caller.account][caller.region].filters.metric_filters)
+    return list(moto_of("logs", caller).filters.metric_filters)
 
 
 def _search(caller: Caller, params: Params) -> None:
@@ -147,7 +143,7 @@ def _tag_group(caller: Caller, params: Params) -> None:
 
 
 def _check_count(caller: Caller, arn: str, params: Params, most: str) -> None:
-    kept = get_backend("logs")[caller.account][caller.region].tagger.get_tag_dict_for_resource(arn)
+    kept = moto_of("logs", caller).tagger.get_tag_dict_for_resource(arn)
     check_tags(params["tags"], _INVALID, most=most, kept=kept)
 
 

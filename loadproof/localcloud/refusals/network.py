@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.rules import Moto, Rule, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 _INVALID: Final = "InvalidParameterValue"
@@ -52,8 +52,8 @@ def _delete_group(caller: Caller, params: Params) -> None:
     require(not used, "DependencyViolation", f"resource {asked} has a dependent object")
 
 
-def _interfaces(caller: Caller) -> list[Any]:
-    return list(get_backend("ec2")[caller.account][caller.region].enis.values())
+def _interfaces(caller: Caller) -> list[Moto]:
+    return list(moto_of("ec2", caller).enis.values())
 
 
 def _delete_subnet(caller: Caller, params: Params) -> None:

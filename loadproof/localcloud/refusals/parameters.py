@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
-
-from moto.backends import get_backend
+from typing import Final
 
 from loadproof.localcloud.refusals.keys import key_of
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 _INVALID: Final = "ValidationException"
@@ -37,7 +35,7 @@ def _put(caller: Caller, params: Params) -> None:
         "create a larger parameter value, upgrade the parameter to use the advanced-parameter tier."
     )
     require(len(value.encode()) <= _MOST_BYTES[tier], _INVALID, message)
-    kept = get_backend("ssm")[caller.account][caller.region]._parameters  # moto leaves a single slash out
+    kept = moto_of("ssm", caller)._parameters  # moto leaves a single slash out
     known = kept.get(name) or kept.get(name.lstrip("/"))
     message = "You can't downgrade a parameter from the advanced-parameter tier to the standard-parameter tier."
     lower = params.get("Tier") == "Standard" and known and known[-1].tier == "Advanced"
@@ -72,8 +70,7 @@ def _by_path(caller: Caller, params: Params) -> None:
 
 
 def _tag(caller: Caller, params: Params) -> None:
-    tags: Any = get_backend("ssm")[caller.account][caller.region]._resource_tags
-    kept = tags.get(params["ResourceType"], {}).get(params["ResourceId"], {})
+    kept = moto_of("ssm", caller)._resource_tags.get(params["ResourceType"], {}).get(params["ResourceId"], {})
     check_tags([tag["Key"] for tag in params["Tags"]], _INVALID, most="TooManyTagsError", kept=kept)
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moto.backends import get_backend
-
-from loadproof.localcloud.refusals.rules import Rule, check_tags
+from loadproof.localcloud.refusals.rules import Rule, check_tags, moto_of
 from loadproof.localcloud.wire import Caller, Params
 
 _INVALID, _MOST = "InvalidTagParameterException", "TooManyTagsException"
@@ -17,8 +13,7 @@ def _create(caller: Caller, params: Params) -> None:
 
 
 def _tag(caller: Caller, params: Params) -> None:
-    tagger: Any = get_backend("ecr")[caller.account][caller.region].tagger
-    kept = tagger.get_tag_dict_for_resource(params["resourceArn"])
+    kept = moto_of("ecr", caller).tagger.get_tag_dict_for_resource(params["resourceArn"])
     check_tags([tag["Key"] for tag in params["tags"]], _INVALID, most=_MOST, kept=kept)
 
 

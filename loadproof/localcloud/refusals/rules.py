@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from moto.backends import get_backend
 
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 Rule = Callable[[Caller, Params], None]
+Moto: TypeAlias = Any  # what moto keeps: objects without types that could be asked for
 
 _ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[\w*?]+")
 _MOST_TAGS = 50
@@ -26,6 +30,11 @@ _SERVICE = re.compile(r"[\w.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.interna
 _AWS_PRINCIPAL = re.compile(r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::(\d{12}|cloudfront):.+|A[A-Z0-9]{15,}")
 _FORMS = {"AWS": _AWS_PRINCIPAL, "Service": _SERVICE}
 _PRINCIPALS = {"AWS", "Service", "Federated", "CanonicalUser"}
+
+
+def moto_of(service: str, caller: Caller) -> Moto:
+    """What moto keeps of a service for a caller's account and region."""
+    return get_backend(service)[caller.account][caller.region]  # type: ignore[call-overload]
 
 
 def require(condition: object, code: str, message: str, status: int = 400) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-from moto.backends import get_backend
-
-from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 _NAME: Final = re.compile(r"[\w/+=.@!-]+", re.ASCII)
@@ -39,7 +37,7 @@ def _policy(caller: Caller, params: Params) -> None:
 
 def _rotate(caller: Caller, params: Params) -> None:
     _stays(caller, params)
-    known: object = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
+    known = moto_of("secretsmanager", caller).secrets.get(params["SecretId"])
     rotated = known is None or params.get("RotationLambdaARN") or getattr(known, "rotation_lambda_arn", None)
     message = "No Lambda rotation function ARN is associated with this secret."
     require(rotated, "InvalidRequestException", message)
@@ -53,14 +51,14 @@ def _random(caller: Caller, params: Params) -> None:
 
 def _stays(caller: Caller, params: Params) -> None:
     """API reference, InvalidRequestException: the secret is scheduled for deletion."""
-    known: Any = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
+    known = moto_of("secretsmanager", caller).secrets.get(params["SecretId"])
     message = "You can't perform this operation on the secret because it was marked for deletion."
     require(known is None or not known.is_deleted(), "InvalidRequestException", message)
 
 
 def _tag(caller: Caller, params: Params) -> None:
     _stays(caller, params)
-    known: Any = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
+    known = moto_of("secretsmanager", caller).secrets.get(params["SecretId"])
     kept = [one["Key"] for one in (known.tags if known is not None else None) or ()]
     check_tags([tag["Key"] for tag in params["Tags"]], "InvalidParameterException", kept=kept)
 

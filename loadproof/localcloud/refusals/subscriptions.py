@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from moto.backends import get_backend
 from moto.core.utils import camelcase_to_underscores
 from moto.sns.exceptions import SNSException
 
-from loadproof.localcloud.refusals.rules import is_json_object, require
+from loadproof.localcloud.refusals.rules import Moto, is_json_object, moto_of, require
 from loadproof.localcloud.wire import AwsError, Caller
 
 INVALID: Final = "InvalidParameter"
@@ -68,23 +67,23 @@ def check_filter(caller: Caller, policy: str | None, scope: str | None) -> None:
     if not policy:
         return
     try:
-        get_backend("sns")[caller.account][caller.region]._validate_filter_policy(json.loads(policy), scope=scope)
+        moto_of("sns", caller)._validate_filter_policy(json.loads(policy), scope=scope)
     except SNSException as error:
         raise AwsError(INVALID, str(error.message)) from None
 
 
-def topic_of(caller: Caller, arn: str) -> Any:
+def topic_of(caller: Caller, arn: str) -> Moto:
     """moto's topic; None when there is none."""
-    return get_backend("sns")[caller.account][caller.region].topics.get(arn)
+    return moto_of("sns", caller).topics.get(arn)
 
 
-def subscription_of(caller: Caller, **told: str) -> Any:
+def subscription_of(caller: Caller, **told: str) -> Moto:
     """moto's subscription that has these fields; None when there is none."""
-    known = get_backend("sns")[caller.account][caller.region].subscriptions.values()
+    known = moto_of("sns", caller).subscriptions.values()
     return next((one for one in known if all(getattr(one, name) == value for name, value in told.items())), None)
 
 
-def check_same_topic(topic: Any, attributes: Mapping[str, str], tags: Mapping[str, str]) -> None:
+def check_same_topic(topic: Moto, attributes: Mapping[str, str], tags: Mapping[str, str]) -> None:
     """To make a topic that is there is to name it; other attributes or tags than it has are refused."""
     kept = {name: getattr(topic, camelcase_to_underscores(name), None) for name in attributes}
     message = "Invalid parameter: Attributes Reason: Topic already exists with different attributes"
@@ -93,16 +92,16 @@ def check_same_topic(topic: Any, attributes: Mapping[str, str], tags: Mapping[st
     require(tags.items() <= topic._tags.items(), INVALID, message)
 
 
-def check_same_subscription(subscription: Any, attributes: Mapping[str, str]) -> None:
+def check_same_subscription(subscription: Moto, attributes: Mapping[str, str]) -> None:
     message = "Invalid parameter: Attributes Reason: Subscription already exists with different attributes"
     require(_same(subscription.attributes, attributes), INVALID, message)
 
 
-def _same(kept: Mapping[str, Any], asked: Mapping[str, str]) -> bool:
+def _same(kept: Mapping[str, object], asked: Mapping[str, str]) -> bool:
     return all(_plain(name, kept.get(name)) == _plain(name, value) for name, value in asked.items())
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: object) -> object:
     """Comparable: what is not set is its default, and JSON is what it says."""
     text = str(value) if value not in (None, "", False) else _DEFAULTS.get(name, "")
     if text and name in _JSON:

@@ -92,7 +92,9 @@ def check_mistral(fields: Mapping[str, Any]) -> None:
 
 
 def check_nova(fields: Mapping[str, Any]) -> None:
-    """Raises BedrockError for a key that Nova does not take."""
+    """Raises BedrockError for a key that Nova does not take; a body without messages is refused for that."""
+    if "messages" not in fields:
+        return
     _check_keys(fields, _NOVA)
     settings = fields.get("inferenceConfig")
     if isinstance(settings, dict):

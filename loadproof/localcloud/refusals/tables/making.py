@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Moto, Rule, check_tags, require
 from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing, table
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
@@ -86,7 +86,7 @@ def _update(caller: Caller, params: Params) -> None:
     _check_index_changes(params, found)
 
 
-def _check_capacity(params: Params, found: Any) -> None:
+def _check_capacity(params: Params, found: Moto) -> None:
     """UpdateTable, BillingMode and ProvisionedThroughput: numbers where capacity is provisioned, and only there."""
     mode, given = params.get("BillingMode") or found.billing_mode, params.get("ProvisionedThroughput")
     start = "One or more parameter values were invalid: "
@@ -96,7 +96,7 @@ def _check_capacity(params: Params, found: Any) -> None:
     require(params.get("BillingMode") != "PROVISIONED" or given, INVALID, message)
 
 
-def _check_index_changes(params: Params, found: Any) -> None:
+def _check_index_changes(params: Params, found: Moto) -> None:
     """One index made or deleted in a call: UpdateTable, GlobalSecondaryIndexUpdates."""
     changes = params.get("GlobalSecondaryIndexUpdates") or []
     made = [one["Create"] for one in changes if "Create" in one]
