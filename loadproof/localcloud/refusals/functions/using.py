@@ -208,12 +208,6 @@ def _provision(caller: Caller, params: Params) -> None:
     require(False, "NotImplemented", "The local cloud does not provide Lambda's provisioned concurrency.")
 
 
-def _no_provision(caller: Caller, params: Params) -> None:
-    existing(caller, {"FunctionName": params["FunctionName"]})
-    message = "No Provisioned Concurrency Config found for this function"
-    require(False, "ProvisionedConcurrencyConfigNotFoundException", message, 404)
-
-
 def _new_address(caller: Caller, params: Params) -> None:
     """moto keeps one address of a function, whatever its qualifier."""
     found = existing(caller, params)
@@ -233,7 +227,6 @@ RULES: dict[str, Rule] = {
     "GetFunctionEventInvokeConfig": _no_event_config,
     "GetFunctionUrlConfig": _no_address,
     "PutProvisionedConcurrencyConfig": _provision,
-    "GetProvisionedConcurrencyConfig": _no_provision,
     "CreateFunctionUrlConfig": _new_address,
     "UpdateFunctionUrlConfig": _address,
     "DeleteFunctionUrlConfig": _address,
