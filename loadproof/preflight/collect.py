@@ -181,7 +181,8 @@ def _weights(deployments: Deployments, account: Account) -> Iterator[Weights]:
             if isinstance(source, S3Source | JumpStartSource):
                 packed = isinstance(source, S3Source) and source.compression == "gzip"
                 what, jumpstart = f"weights of {_called(profile, component)}", isinstance(source, JumpStartSource)
-                yield Weights(account, source.s3_uri, what, key, packed, jumpstart)
+                known = not jumpstart and component.container.family != "custom"
+                yield Weights(account, source.s3_uri, what, key, packed, jumpstart, known)
             for adapter in component.adapters:
                 what = f"adapter {adapter.name} of {_called(profile, component)}"
                 yield Weights(account, adapter.s3_uri, what, key, True)

@@ -66,7 +66,8 @@ class Reservation(Need):
 class Weights(Need):
     """Weights or an adapter in S3. `key_arn` is the only key that the role may use; None: none.
 
-    `from_jumpstart`: they lie in a bucket of AWS's, which shows its policy to nobody.
+    `from_jumpstart`: they lie in a bucket of AWS's, which shows its policy to nobody. `by_known_server`: what loads
+    them is known, and starts from a checkpoint's config.json.
     """
 
     uri: str
@@ -74,6 +75,7 @@ class Weights(Need):
     key_arn: str | None
     is_object: bool
     from_jumpstart: bool = False
+    by_known_server: bool = False
 
     @property
     def bucket(self) -> str:

@@ -319,7 +319,7 @@ class World:
         for one in s3.list_objects_v2(Bucket=self.bucket).get("Contents", []):
             s3.delete_object(Bucket=self.bucket, Key=one["Key"])
         encrypted = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.key_arn}
-        for name in ("llama/model.safetensors", "legal.tar.gz"):
+        for name in ("llama/config.json", "llama/model.safetensors", "legal.tar.gz"):
             s3.put_object(Bucket=self.bucket, Key=name, Body=b"weights", **encrypted)
         secrets.delete_secret(SecretId="hub", ForceDeleteWithoutRecovery=True)
         self.secret_arn = secrets.create_secret(Name="hub", SecretString="hf_example")["ARN"]

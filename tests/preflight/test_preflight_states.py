@@ -20,7 +20,17 @@ def nothing(world: World) -> None:
 
 
 def empty_bucket(world: World) -> None:
-    world.client("s3").delete_object(Bucket=world.bucket, Key="llama/model.safetensors")
+    for name in ("config.json", "model.safetensors"):
+        world.client("s3").delete_object(Bucket=world.bucket, Key=f"llama/{name}")
+
+
+def no_config(world: World) -> None:
+    world.client("s3").delete_object(Bucket=world.bucket, Key="llama/config.json")
+
+
+def denying_shards(world: World) -> None:
+    shards = f"arn:aws:s3:::{world.bucket}/llama/*.safetensors"
+    world.bucket_policy({"Effect": "Deny", "Principal": "*", "Action": "s3:Get*", "Resource": shards})
 
 
 def only_config(world: World) -> None:
@@ -57,7 +67,8 @@ def bucket_elsewhere(world: World) -> None:
     name = f"far-{world.account}"
     s3 = world.client("s3", "eu-west-1")
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    s3.put_object(Bucket=name, Key="a/model.safetensors", Body=b"weights")
+    for key in ("a/config.json", "a/model.safetensors"):
+        s3.put_object(Bucket=name, Key=key, Body=b"weights")
     source = {"type": "s3", "s3_uri": f"s3://{name}/a/"}
     world.profile({**CHAT, "adapters": [], "model": {**CHAT["model"], "source": source}})
 
@@ -221,6 +232,8 @@ STATES: dict[str, tuple[Change, str, str]] = {
     "config.json without weights": (
         only_config, "LA122", "without weights: config.json, model.safetensors.index.json, tokenizer.model; needed:",
     ),
+    "weights without config.json": (no_config, "LA122", "without config.json: model.safetensors; needed: weights of"),
+    "bucket's policy denies a kind of file": (denying_shards, "LA123", "denies s3:GetObject to roles of"),
     "adapter is missing": (
         lambda w: w.client("s3").delete_object(Bucket=w.bucket, Key="legal.tar.gz"), "LA122", "adapter legal of chat",
     ),

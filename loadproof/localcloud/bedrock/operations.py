@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.wire import Caller, tag_map
+from loadproof.localcloud.wire import Caller, add_tags, tag_map
 
 _ID_CHARACTERS = string.ascii_lowercase + string.digits
 
@@ -24,7 +24,8 @@ class Operations:
 
     def _tag(self, arn: str, tags: Iterable[dict[str, str]] | None) -> None:
         """Before the thing is kept. Raises AwsError for keys that Bedrock refuses."""
-        self._store.tags.setdefault(arn, {}).update(tag_map(tags, "ValidationException", "key", "value"))
+        kept = self._store.tags.setdefault(arn, {})
+        add_tags(kept, tag_map(tags, "ValidationException", "key", "value"), "TooManyTagsException")
 
     def _time(self, cloud_s: float) -> datetime:
         return self._clock.wall(cloud_s).astimezone(UTC)

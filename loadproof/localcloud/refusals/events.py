@@ -115,4 +115,16 @@ def _events(caller: Caller, params: Params) -> None:
     require(size <= _MOST_BYTES, _INVALID, "Total size of the entries in the request is over the limit.")
 
 
-RULES: dict[str, Rule] = {"PutRule": _rule, "PutTargets": _targets, "PutEvents": _events}
+def _delete_bus(caller: Caller, params: Params) -> None:
+    """DeleteEventBus; the words are AWS's: https://github.com/hashicorp/terraform-provider-aws/issues/22131"""
+    bus = get_backend("events")[caller.account][caller.region].event_buses.get(params["Name"].rpartition("/")[2])
+    rules = bus.rules if bus is not None else ()
+    require(not rules, _INVALID, "EventBus can't be deleted since it has rules.")
+
+
+RULES: dict[str, Rule] = {
+    "PutRule": _rule,
+    "PutTargets": _targets,
+    "PutEvents": _events,
+    "DeleteEventBus": _delete_bus,
+}

@@ -23,6 +23,7 @@ from loadproof.localcloud.refusals import (
     messaging,
     network,
     parameters,
+    registries,
     schedules,
     secrets,
     sessions,
@@ -54,6 +55,7 @@ _RULES: dict[str, Mapping[str, Rule]] = {
     "secretsmanager": secrets.RULES,
     "sts": sessions.RULES,
     "ec2": network.RULES,
+    "ecr": registries.RULES,
 }
 # Looked at before the model: AWS has a code of its own for them.
 _FIRST: dict[str, Mapping[str, Rule]] = {"lambda": functions.FIRST}

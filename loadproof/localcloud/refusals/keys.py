@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
@@ -11,13 +12,15 @@ from typing import Any, Final
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require, texts
+from loadproof.localcloud.refusals.rules import Moto, Rule, check_tags, moto_of, require, texts
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 _INVALID, _MALFORMED, _STATE = "ValidationException", "MalformedPolicyDocumentException", "KMSInvalidStateException"
 _UNREADABLE = "The key policy is not syntactically correct."
 _MOST_PLAINTEXT = 4096
+# CreateGrant takes ARNs; what AWS's own services grant names them otherwise.
+_PRINCIPAL = re.compile(r"arn:aws[\w-]*:(iam|sts)::\d{12}:.+|\d{12}|[\w.-]+\.amazonaws\.com")
 _ENCRYPT, _SIGN, _MAC, _AGREE = "ENCRYPT_DECRYPT", "SIGN_VERIFY", "GENERATE_VERIFY_MAC", "KEY_AGREEMENT"
 # What a key is for, by how its KeySpec begins: https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html
 _USAGES = {
@@ -40,7 +43,9 @@ def _create(caller: Caller, params: Params) -> None:
 
 
 def _check_tags(caller: Caller, params: Params) -> None:
-    check_tags([tag["TagKey"] for tag in params.get("Tags") or []], "TagException")
+    found = key_of(caller, params["KeyId"]) if "KeyId" in params else None
+    kept = moto_of("kms", caller).tagger.get_tag_dict_for_resource(found.id) if found is not None else ()
+    check_tags([tag["TagKey"] for tag in params.get("Tags") or []], "TagException", kept=kept)
 
 
 def _check_usage(params: Params) -> None:
@@ -117,6 +122,11 @@ def _alias(caller: Caller, params: Params) -> None:
     _stays(caller, {"KeyId": params["TargetKeyId"]})
 
 
+def _delete_alias(caller: Caller, params: Params) -> None:
+    reserved = params["AliasName"].startswith("alias/aws/")
+    require(not reserved, "NotAuthorizedException", "Cannot delete alias with prefix alias/aws/")
+
+
 def _delete(caller: Caller, params: Params) -> None:
     days = params.get("PendingWindowInDays", 30)
     require(7 <= days <= 30, _INVALID, f"PendingWindowInDays must be between 7 and 30, found {days}.")
@@ -129,20 +139,20 @@ def _cancel(caller: Caller, params: Params) -> None:
     require(found is None or found.key_state == "PendingDeletion", _STATE, message)
 
 
-def key_of(caller: Caller, reference: str) -> Any:
+def key_of(caller: Caller, reference: str) -> Moto:
     """moto's key, None when there is none; by id, alias, or the ARN of either."""
-    backend: Any = get_backend("kms")[caller.account][caller.region]
+    backend = moto_of("kms", caller)
     name = backend.get_key_id(backend.get_alias_name(reference))
     return backend.keys.get(name) or next((key for key in backend.keys.values() if name in key.aliases), None)
 
 
-def _usage(found: Any) -> str:
+def _usage(found: Moto) -> str:
     return str((found and found.key_usage) or _ENCRYPT)
 
 
 # What a key that is off or about to go may still be asked:
 # https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
-def _stays(caller: Caller, params: Params) -> Any:
+def _stays(caller: Caller, params: Params) -> Moto:
     """The key, None when there is none."""
     found = key_of(caller, params["KeyId"])
     leaves = found is not None and found.key_state == "PendingDeletion"
@@ -150,13 +160,13 @@ def _stays(caller: Caller, params: Params) -> Any:
     return found
 
 
-def _works(caller: Caller, params: Params) -> Any:
+def _works(caller: Caller, params: Params) -> Moto:
     found = _stays(caller, params)
     require(found is None or found.enabled, "DisabledException", f"{found and found.arn} is disabled.")
     return found
 
 
-def _serves(usage: str, caller: Caller, params: Params) -> Any:
+def _serves(usage: str, caller: Caller, params: Params) -> Moto:
     found = _works(caller, params)
     message = f"{found and found.arn} key usage is {_usage(found)} which is not valid for the operation."
     require(found is None or _usage(found) == usage, "InvalidKeyUsageException", message)
@@ -205,7 +215,11 @@ _GRANTED: Final = {
 
 def _grant(caller: Caller, params: Params) -> None:
     found = _works(caller, params)
-    require(_is_there(caller, params["GranteePrincipal"]), "InvalidArnException", "GranteePrincipal does not exist")
+    for name in ("GranteePrincipal", "RetiringPrincipal"):
+        who = params.get(name)
+        message = f"{name} {who} is no ARN of a principal, or does not exist"
+        there = who is None or (_PRINCIPAL.fullmatch(who) and _is_there(caller, who))
+        require(there, "InvalidArnException", message)
     fit = _GRANTED[_usage(found)] | {"CreateGrant", "DescribeKey", "RetireGrant"}
     message = f"Operations {params['Operations']} are not supported by {found and found.arn}"
     require(found is None or fit.issuperset(params["Operations"]), _INVALID, message)
@@ -221,6 +235,7 @@ RULES: dict[str, Rule] = {
     "PutKeyPolicy": _put_policy,
     "CreateAlias": _alias,
     "UpdateAlias": lambda caller, params: _stays(caller, {"KeyId": params["TargetKeyId"]}),
+    "DeleteAlias": _delete_alias,
     "ScheduleKeyDeletion": _delete,
     "CancelKeyDeletion": _cancel,
     "Encrypt": _encrypt,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from moto.backends import get_backend
-
+from loadproof.localcloud.refusals.insights import query_fault
 from loadproof.localcloud.refusals.keys import key_of
-from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
+from loadproof.localcloud.refusals.rules import Moto, Rule, check_tags, is_json_object, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -23,11 +20,11 @@ _MOST_BYTES, _BYTES_BESIDE, _MOST_SPAN_MS = 1_048_576, 26, 86_400_000
 _MOST_DIMENSIONS = 3
 
 
-def _group(caller: Caller, params: Params) -> Any:
-    return get_backend("logs")[caller.account][caller.region].groups.get(str(params.get("logGroupName")))
+def _group(caller: Caller, params: Params) -> Moto:
+    return moto_of("logs", caller).groups.get(str(params.get("logGroupName")))
 
 
-def _existing(caller: Caller, params: Params) -> Any:
+def _existing(caller: Caller, params: Params) -> Moto:
     found = _group(caller, params)
     require(found is not None, "ResourceNotFoundException", "The specified log group does not exist.")
     return found
@@ -93,7 +90,7 @@ def _delete_filter(caller: Caller, params: Params) -> None:
 
 
 def _filters(caller: Caller) -> list[Document]:
-    return list(get_backend("logs")[caller.account][caller.region].filters.metric_filters)
+    return list(moto_of("logs", caller).filters.metric_filters)
 
 
 def _search(caller: Caller, params: Params) -> None:
@@ -119,6 +116,37 @@ def _subscription(caller: Caller, params: Params) -> None:
     require(arn.startswith("arn:"), _INVALID, f"destinationArn {arn} is no ARN of a destination.")
 
 
+def _query(caller: Caller, params: Params) -> None:
+    """StartQuery: one way to name groups, an end after the start, a query that can be read."""
+    ways = [one for one in ("logGroupName", "logGroupNames", "logGroupIdentifiers") if params.get(one)]
+    require(len(ways) <= 1, _INVALID, f"{' and '.join(ways)} are mutually exclusive parameters.")
+    message = "The query's end time must not be before its start time."
+    require(params["startTime"] <= params["endTime"], _INVALID, message)
+    fault = query_fault(params["queryString"]) if params.get("queryLanguage", "CWLI") == "CWLI" else None
+    require(fault is None, "MalformedQueryException", f"{fault} in the query {params['queryString']}")
+
+
+def _export(caller: Caller, params: Params) -> None:
+    message = (
+        "The specified time range is not valid. Make sure that the value for 'from' time is less than or equal to the "
+        "value for 'to' time."
+    )
+    require(params["from"] <= params["to"], _INVALID, message)
+
+
+def _tag(caller: Caller, params: Params) -> None:
+    _check_count(caller, params["resourceArn"].removesuffix(":*"), params, "TooManyTagsException")
+
+
+def _tag_group(caller: Caller, params: Params) -> None:
+    _check_count(caller, _existing(caller, params).arn, params, _INVALID)
+
+
+def _check_count(caller: Caller, arn: str, params: Params, most: str) -> None:
+    kept = moto_of("logs", caller).tagger.get_tag_dict_for_resource(arn)
+    check_tags(params["tags"], _INVALID, most=most, kept=kept)
+
+
 RULES: dict[str, Rule] = {
     "CreateLogGroup": _create,
     "AssociateKmsKey": _check_key,
@@ -130,4 +158,8 @@ RULES: dict[str, Rule] = {
     "FilterLogEvents": _search,
     "DescribeLogGroups": _groups,
     "PutResourcePolicy": _policy,
+    "StartQuery": _query,
+    "CreateExportTask": _export,
+    "TagResource": _tag,
+    "TagLogGroup": _tag_group,
 }

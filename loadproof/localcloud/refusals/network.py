@@ -7,7 +7,7 @@ from typing import Final
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.rules import Moto, Rule, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 _INVALID: Final = "InvalidParameterValue"
@@ -48,6 +48,18 @@ def _delete_group(caller: Caller, params: Params) -> None:
     asked = params.get("GroupId")
     default = any(one[asked].name == "default" for one in groups.values() if asked in one)
     require(not default, "CannotDelete", "the specified group: default cannot be deleted by a user")
+    used = any(group.id == asked for one in _interfaces(caller) for group in one.group_set)
+    require(not used, "DependencyViolation", f"resource {asked} has a dependent object")
+
+
+def _interfaces(caller: Caller) -> list[Moto]:
+    return list(moto_of("ec2", caller).enis.values())
+
+
+def _delete_subnet(caller: Caller, params: Params) -> None:
+    asked = params["SubnetId"]
+    used = any(one.subnet.id == asked for one in _interfaces(caller))
+    require(not used, "DependencyViolation", f"The subnet '{asked}' has dependencies and cannot be deleted.")
 
 
 def _endpoint(caller: Caller, params: Params) -> None:
@@ -78,5 +90,6 @@ RULES: dict[str, Rule] = {
     "AuthorizeSecurityGroupEgress": _ports,
     "DeleteSecurityGroup": _delete_group,
     "CreateSubnet": _subnet,
+    "DeleteSubnet": _delete_subnet,
     "CreateVpcEndpoint": _endpoint,
 }

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from moto.backends import get_backend
-
 from loadproof.localcloud.refusals.keys import key_of
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 _INVALID: Final = "ValidationException"
@@ -37,11 +35,14 @@ def _put(caller: Caller, params: Params) -> None:
         "create a larger parameter value, upgrade the parameter to use the advanced-parameter tier."
     )
     require(len(value.encode()) <= _MOST_BYTES[tier], _INVALID, message)
-    kept = get_backend("ssm")[caller.account][caller.region]._parameters  # moto leaves a single slash out
+    kept = moto_of("ssm", caller)._parameters  # moto leaves a single slash out
     known = kept.get(name) or kept.get(name.lstrip("/"))
     message = "You can't downgrade a parameter from the advanced-parameter tier to the standard-parameter tier."
     lower = params.get("Tier") == "Standard" and known and known[-1].tier == "Advanced"
     require(not lower, _INVALID, message)
+    other = bool(known and params.get("Type") and params["Type"] != known[-1].parameter_type)
+    message = "The parameter type can't be changed: delete the parameter and create it with the type that you want."
+    require(not (other and params.get("Overwrite")), "HierarchyTypeMismatchException", message)
     nested = "{{" in value and "}}" in value
     require(not nested, _INVALID, 'Parameter value can\'t nest another parameter. Do not use "{{}}" in the value.')
     message = "Parameter policies are only supported for parameters of the advanced tier."
@@ -68,4 +69,9 @@ def _by_path(caller: Caller, params: Params) -> None:
     require(params["Path"].startswith("/"), _INVALID, 'The parameter path must begin with a forward slash "/".')
 
 
-RULES: dict[str, Rule] = {"PutParameter": _put, "GetParametersByPath": _by_path}
+def _tag(caller: Caller, params: Params) -> None:
+    kept = moto_of("ssm", caller)._resource_tags.get(params["ResourceType"], {}).get(params["ResourceId"], {})
+    check_tags([tag["Key"] for tag in params["Tags"]], _INVALID, most="TooManyTagsError", kept=kept)
+
+
+RULES: dict[str, Rule] = {"PutParameter": _put, "GetParametersByPath": _by_path, "AddTagsToResource": _tag}

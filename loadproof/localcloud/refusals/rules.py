@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from moto.backends import get_backend
 
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 Rule = Callable[[Caller, Params], None]
+Moto: TypeAlias = Any  # what moto keeps: objects without types that could be asked for
 
 _ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[\w*?]+")
 _MOST_TAGS = 50
@@ -28,16 +32,25 @@ _FORMS = {"AWS": _AWS_PRINCIPAL, "Service": _SERVICE}
 _PRINCIPALS = {"AWS", "Service", "Federated", "CanonicalUser"}
 
 
+def moto_of(service: str, caller: Caller) -> Moto:
+    """What moto keeps of a service for a caller's account and region."""
+    return get_backend(service)[caller.account][caller.region]  # type: ignore[call-overload]
+
+
 def require(condition: object, code: str, message: str, status: int = 400) -> None:
     """Raise AwsError unless `condition` holds."""
     if not condition:
         raise AwsError(code, message, status)
 
 
-def check_tags(keys: Iterable[str], code: str, most: str = "") -> None:
-    """No key of AWS's own, none twice, and no more than 50, which may have a code of its own."""
+def check_tags(keys: Iterable[str], code: str, most: str = "", kept: Iterable[str] = (), status: int = 400) -> None:
+    """No key of AWS's own, none twice, and with those that are kept no more than 50.
+
+    `most` and `status` are of too many tags, where these have a code of their own.
+    """
     names = list(keys)
-    require(len(names) <= _MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.")
+    count = len({*names, *(one for one in kept if not one.startswith("aws:"))})
+    require(max(count, len(names)) <= _MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.", status)
     require(len(set(names)) == len(names), code, "Duplicate tag keys found.")
     for name in names:
         require(not name.lower().startswith("aws:"), code, f"Tag keys starting with aws: are reserved: {name}")

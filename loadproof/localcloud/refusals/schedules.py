@@ -6,16 +6,14 @@ import json
 import re
 import time
 from contextlib import suppress
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from botocore.exceptions import UnknownServiceError
-from moto.backends import get_backend
 from moto.core.utils import get_service_model
 
 from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.controlplane.schedule_expressions import NOT_SIMULATED, is_schedule, is_simulated
-from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.rules import Moto, Rule, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -116,8 +114,8 @@ def _check_role(caller: Caller, arn: str) -> None:
     require(trusted, _INVALID, message)
 
 
-def _groups(caller: Caller) -> Any:
-    return get_backend("scheduler")[caller.account][caller.region].schedule_groups
+def _groups(caller: Caller) -> Moto:
+    return moto_of("scheduler", caller).schedule_groups
 
 
 def _group(caller: Caller, params: Params) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from moto.backends import get_backend
-
-from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, is_json_object, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 _NAME: Final = re.compile(r"[\w/+=.@!-]+", re.ASCII)
@@ -20,6 +18,11 @@ def _create(caller: Caller, params: Params) -> None:
     check_tags([tag["Key"] for tag in params.get("Tags") or []], "InvalidParameterException")
 
 
+def _change(caller: Caller, params: Params) -> None:
+    _stays(caller, params)
+    _put(caller, params)
+
+
 def _put(caller: Caller, params: Params) -> None:
     both = params.get("SecretString") is not None and params.get("SecretBinary") is not None
     message = "You can't specify both a binary secret value and a string secret value in the same secret."
@@ -27,12 +30,14 @@ def _put(caller: Caller, params: Params) -> None:
 
 
 def _policy(caller: Caller, params: Params) -> None:
+    _stays(caller, params)
     known = is_json_object(params["ResourcePolicy"])
     require(known, "MalformedPolicyDocumentException", "This resource policy contains invalid Json")
 
 
 def _rotate(caller: Caller, params: Params) -> None:
-    known: object = get_backend("secretsmanager")[caller.account][caller.region].secrets.get(params["SecretId"])
+    _stays(caller, params)
+    known = moto_of("secretsmanager", caller).secrets.get(params["SecretId"])
     rotated = known is None or params.get("RotationLambdaARN") or getattr(known, "rotation_lambda_arn", None)
     message = "No Lambda rotation function ARN is associated with this secret."
     require(rotated, "InvalidRequestException", message)
@@ -44,11 +49,27 @@ def _random(caller: Caller, params: Params) -> None:
     require(not all(params.get(one) for one in kinds), "InvalidParameterException", message)
 
 
+def _stays(caller: Caller, params: Params) -> None:
+    """API reference, InvalidRequestException: the secret is scheduled for deletion."""
+    known = moto_of("secretsmanager", caller).secrets.get(params["SecretId"])
+    message = "You can't perform this operation on the secret because it was marked for deletion."
+    require(known is None or not known.is_deleted(), "InvalidRequestException", message)
+
+
+def _tag(caller: Caller, params: Params) -> None:
+    _stays(caller, params)
+    known = moto_of("secretsmanager", caller).secrets.get(params["SecretId"])
+    kept = [one["Key"] for one in (known.tags if known is not None else None) or ()]
+    check_tags([tag["Key"] for tag in params["Tags"]], "InvalidParameterException", kept=kept)
+
+
 RULES: dict[str, Rule] = {
     "CreateSecret": _create,
-    "PutSecretValue": _put,
-    "UpdateSecret": _put,
+    "PutSecretValue": _change,
+    "UpdateSecret": _change,
     "PutResourcePolicy": _policy,
     "RotateSecret": _rotate,
     "GetRandomPassword": _random,
+    "TagResource": _tag,
+    **dict.fromkeys(("UntagResource", "DeleteResourcePolicy", "UpdateSecretVersionStage"), _stays),
 }

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 from xml.etree import ElementTree
@@ -29,6 +30,8 @@ _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
 _MOST_KEY_BYTES, _MOST_RULE_ID, _MOST_DELETED, _MOST_METADATA = 1024, 255, 1000, 2048
+_RETAIN_UNTIL = "x-amz-object-lock-retain-until-date"
+_MOST_BUCKET_TAGS, _MOST_OBJECT_TAGS = 50, 10
 _MOST_POLICY_BYTES = 20 * 1024  # S3 user guide, "Bucket policies"; without white space
 _OWNED, _OWN_ACCESS = "BucketOwnerEnforced", ("private", "bucket-owner-full-control")
 _INFREQUENT, _LEAST_DAYS = ("STANDARD_IA", "ONEZONE_IA"), 30  # S3 user guide, "Transitioning objects"
@@ -65,7 +68,8 @@ def check(caller: Caller, request: Request) -> None:
             _check_upload(caller, bucket, request)
         _check_object(key, request)
         _check_sums(request)
-        _check_tags(request)
+        _check_retention(request)
+        _check_tags(request, key)
         _check_access(caller, bucket, request)
         _check_key(caller, request)
     elif not request.query:
@@ -78,6 +82,7 @@ def check(caller: Caller, request: Request) -> None:
     else:
         _check_model(request)
         _check_tags(request)
+        _check_lock(caller, bucket, request)
         if "lifecycle" in request.query:
             _check_lifecycle(request.body)
         elif "notification" in request.query:
@@ -176,9 +181,14 @@ def _check_model(request: Request) -> None:
         require("enum value set" not in fault and "must not be null" not in fault, "MalformedXML", _MALFORMED)
 
 
-def _check_tags(request: Request) -> None:
+def _check_tags(request: Request, key: str = "") -> None:
+    """S3 user guide: 50 tags of a bucket, 10 of an object."""
+    kind, most = ("Object", _MOST_OBJECT_TAGS) if key else ("Bucket", _MOST_BUCKET_TAGS)
+    count = len(parse_qsl(request.headers.get("x-amz-tagging", ""), keep_blank_values=True))
+    require(count <= most, "BadRequest", f"{kind} tags cannot be greater than {most}")
     if "tagging" in request.query:
         names = [one.findtext("{*}Key") for one in _elements(request.body, "Tag")]
+        require(len(names) <= most, "BadRequest", f"{kind} tag count cannot be greater than {most}")
         message = "Cannot provide multiple Tags with the same key"
         require(len(set(names)) == len(names), "InvalidTag", message)
 
@@ -193,6 +203,26 @@ def _check_sums(request: Request) -> None:
         require(len(given) == 4 * -(-made().digest_size // 3), "InvalidRequest", message)
         right = base64.b64encode(made(request.body).digest()).decode() == given
         require(right, "BadDigest", f"The {name.upper()} you specified did not match the calculated checksum.")
+
+
+def _check_lock(caller: Caller, bucket: str, request: Request) -> None:
+    """S3 user guide, "Object Lock considerations": it needs versions, and they stay on."""
+    known = _bucket(caller, bucket)
+    if known is not None and "versioning" in request.query and known.object_lock_enabled:
+        message = "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
+        require("Suspended" not in _texts(request.body, "Status"), "InvalidBucketState", message, 409)
+    if known is not None and "object-lock" in request.query:
+        message = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"
+        require(known.is_versioned or known.object_lock_enabled, "InvalidBucketState", message, 409)
+
+
+def _check_retention(request: Request) -> None:
+    until = [*_texts(request.body, "RetainUntilDate")] if "retention" in request.query else []
+    until += [value for name, value in request.headers.items() if name.lower() == _RETAIN_UNTIL]
+    for one in until:
+        moment = datetime.fromisoformat(one.strip())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        require(moment > datetime.now(UTC), "InvalidArgument", "The retain until date must be in the future!")
 
 
 def _check_queues(body: bytes) -> None:

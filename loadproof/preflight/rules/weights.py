@@ -14,9 +14,12 @@ from loadproof.wire.documents import Document
 
 _NO_BUCKET: Final = ("404", "NoSuchBucket")
 _NO_POLICY: Final = ("NoSuchBucketPolicy", *_NO_BUCKET)
-_LOOKED_AT: Final = 50
+_LISTED, _LOOKED_AT = 1000, 50  # objects; those that are asked for one by one
 _ARCHIVES: Final = ("GLACIER", "DEEP_ARCHIVE")
 _BESIDE: Final = (".json", ".txt", ".md", ".jinja")
+_LOADED: Final = (".safetensors", ".bin")
+# What tells a server which model it loads: transformers, Mistral's own form, adapters, diffusers.
+_CONFIGS: Final = ("config.json", "params.json", "adapter_config.json", "model_index.json")
 _REGION_HEADER: Final = "x-amz-bucket-region"
 
 
@@ -53,21 +56,20 @@ def bucket_missing(need: Weights) -> Iterator[Found]:
     "LA122",
     "No weights lie at the address",
     reason="An empty prefix or a missing object fails the component only after its download time-out; one with a "
-    "config.json and no weights, when the server is to load them.",
-    mend="Put the weights there before the deployment.",
+    "config.json and no weights, when the server is to load them. Weights without their config.json start no server.",
+    mend="Put the weights there, with the config.json of their checkpoint, before the deployment.",
 )
 def weights_missing(need: Weights) -> Iterator[Found]:
     keys = _keys(need)
-    if keys is None or (keys and (need.is_object or len(keys) == _LOOKED_AT or not all(map(_is_beside, keys)))):
+    if keys is None or (keys and (need.is_object or len(keys) == _LISTED)):
         return
     names = [key.rpartition("/")[2] for key in keys]
-    shown = names if len(names) < 4 else [*names[:3], "others"]
-    yield Found(
-        need.uri,
-        f"without weights: {', '.join(shown)}" if keys else "nothing lies there",
-        f"aws s3 cp LOCAL {need.uri}{'' if need.is_object else ' --recursive'}",
-        needed=need.what,
-    )
+    shown = ", ".join(names if len(names) < 4 else [*names[:3], "others"])
+    copy = f"aws s3 cp LOCAL {need.uri}{'' if need.is_object else ' --recursive'}"
+    if all(map(_is_beside, keys)):
+        yield Found(need.uri, f"without weights: {shown}" if keys else "nothing lies there", copy, needed=need.what)
+    elif need.by_known_server and not set(names) & set(_CONFIGS) and all(map(_is_of_checkpoint, keys)):
+        yield Found(need.uri, f"without config.json: {shown}", copy, needed=need.what)
 
 
 @weights_rule(
@@ -92,9 +94,10 @@ def policy_denies(need: Weights) -> Iterator[Found]:
         "aws:PrincipalType": "AssumedRole",
     }
     asker = Asker(need.account.id, context=context)
-    asked = [("s3:GetObject", f"{bucket}/{need.key}"), ("s3:ListBucket", bucket)]
-    answers = {action: answer_of(found["Policy"], asker, action, resource) for action, resource in asked}
-    denied = [action for action, answer in answers.items() if answer == "denied"]
+    objects = [("s3:GetObject", f"{bucket}/{key}") for key in dict.fromkeys([need.key, *(_keys(need) or [])])]
+    asked = [*objects, ("s3:ListBucket", bucket)]
+    answers = {one: answer_of(found["Policy"], asker, *one) for one in asked}
+    denied = list(dict.fromkeys(action for (action, _), answer in answers.items() if answer == "denied"))
     if denied:
         yield Found(
             need.uri,
@@ -117,7 +120,7 @@ def policy_denies(need: Weights) -> Iterator[Found]:
     mend="Write the weights again with the environment's key, or make that key the environment's.",
 )
 def weights_under_another_key(need: Weights) -> Iterator[Found]:
-    for name in _keys(need) or []:
+    for name in (_keys(need) or [])[:_LOOKED_AT]:
         found = need.account.read("s3", "head_object", {"Bucket": need.bucket, "Key": name}, ("404", "NoSuchKey"))
         key = (found or {}).get("SSEKMSKeyId")
         if key is None or _same_key(key, need.key_arn) or _is_s3s_own(need, key):
@@ -184,14 +187,19 @@ def _is_beside(key: str) -> bool:
     return name.endswith(_BESIDE) or name in ("tokenizer.model", "LICENSE", ".gitattributes")
 
 
+def _is_of_checkpoint(key: str) -> bool:
+    """Weights that a server loads by their config.json, and what lies beside them."""
+    return _is_beside(key) or key.endswith(_LOADED)
+
+
 def _keys(need: Weights) -> list[str] | None:
-    """Of its first objects, as many as are looked at one by one; None without the bucket."""
+    """Of its objects, as many as one answer lists; None without the bucket."""
     objects = _objects(need)
     return None if objects is None else [one["Key"] for one in objects]
 
 
 def _objects(need: Weights) -> list[Document] | None:
-    params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": _LOOKED_AT}
+    params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": _LISTED}
     found = need.account.read("s3", "list_objects_v2", params, _NO_BUCKET)
     if found is None:
         return None

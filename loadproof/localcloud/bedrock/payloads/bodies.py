@@ -19,10 +19,26 @@ _ANTHROPIC = {
 _META = {"prompt", "temperature", "top_p", "max_gen_len", "images"}
 _VERSION = "bedrock-2023-05-31"
 _MOST_GEN_LEN = 8192
+# https://docs.aws.amazon.com/nova/latest/userguide/complete-request-schema.html; the older names of its settings too
+_NOVA = {
+    "schemaVersion", "system", "messages", "inferenceConfig", "toolConfig", "reasoningConfig",
+    "amazon-bedrock-guardrailConfig",
+}  # fmt: skip
+_NOVA_SETTINGS = {
+    "maxTokens", "temperature", "topP", "topK", "stopSequences", "reasoningConfig", "max_new_tokens", "top_p", "top_k",
+}  # fmt: skip
+# https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-mistral-text-completion.html
+_MISTRAL = {"prompt", "max_tokens", "stop", "temperature", "top_p", "top_k"}
 # Since Claude Opus 4.1 one of both: Anthropic's notes on migrating to Claude 4.5.
 _ONE_OF_TWO = re.compile(r"claude-(opus-4-[15678]|sonnet-4-[56]|haiku-4-5)")
+ONE_OF_TWO = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
 _LEAST_BUDGET = 1024
 _ROLES = ("user", "assistant")
+
+
+def takes_one_of_two(model_id: str) -> bool:
+    """Whether a model takes temperature or top_p, and not both."""
+    return _ONE_OF_TWO.search(model_id) is not None
 
 
 def check_anthropic(fields: Mapping[str, Any], model_id: str) -> None:
@@ -41,8 +57,8 @@ def check_anthropic(fields: Mapping[str, Any], model_id: str) -> None:
             )
     _check_share(fields, "temperature")
     _check_share(fields, "top_p")
-    if _ONE_OF_TWO.search(model_id) and {"temperature", "top_p"} <= fields.keys():
-        raise malformed("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
+    if takes_one_of_two(model_id) and {"temperature", "top_p"} <= fields.keys():
+        raise malformed(ONE_OF_TWO)
     if "tool_choice" in fields and not fields.get("tools"):
         raise malformed("tool_choice: may only be specified while providing tools")
     _check_thinking(fields)
@@ -70,10 +86,25 @@ def check_meta(fields: Mapping[str, Any]) -> None:
         raise malformed(f"#/max_gen_len: {most} is not between 1 and {_MOST_GEN_LEN}")
 
 
-def _check_keys(fields: Mapping[str, Any], known: set[str]) -> None:
+def check_mistral(fields: Mapping[str, Any]) -> None:
+    """Raises BedrockError for a key that Mistral's text completion does not take."""
+    _check_keys(fields, _MISTRAL)
+
+
+def check_nova(fields: Mapping[str, Any]) -> None:
+    """Raises BedrockError for a key that Nova does not take; a body without messages is refused for that."""
+    if "messages" not in fields:
+        return
+    _check_keys(fields, _NOVA)
+    settings = fields.get("inferenceConfig")
+    if isinstance(settings, dict):
+        _check_keys(settings, _NOVA_SETTINGS, "/inferenceConfig")
+
+
+def _check_keys(fields: Mapping[str, Any], known: set[str], place: str = "") -> None:
     unknown = sorted(fields.keys() - known)
     if unknown:
-        raise malformed(f"#: extraneous key [{unknown[0]}] is not permitted")
+        raise malformed(f"#{place}: extraneous key [{unknown[0]}] is not permitted")
 
 
 def _check_share(fields: Mapping[str, Any], name: str) -> None:

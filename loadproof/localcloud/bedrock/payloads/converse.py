@@ -21,6 +21,7 @@ from loadproof.catalog.bedrock import BedrockModel
 from loadproof.invocation.eventstream import encode_frame
 from loadproof.localcloud.bedrock.errors import BedrockError, invalid
 from loadproof.localcloud.bedrock.payloads.attachments import ATTACHMENTS, check_attachments
+from loadproof.localcloud.bedrock.payloads.bodies import ONE_OF_TWO, takes_one_of_two
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, parsed_request
 from loadproof.localcloud.wire import AwsError, check
 from loadproof.wire.documents import Document
@@ -57,6 +58,9 @@ def read(
     if fields.get("guardrailConfig"):
         raise no_guardrail()
     config = fields.get("inferenceConfig") or {}
+    given = config.keys() | (fields.get("additionalModelRequestFields") or {}).keys()
+    if takes_one_of_two(model.model_id) and "temperature" in given and given & {"topP", "top_p"}:
+        raise invalid(f"The model returned the following errors: {ONE_OF_TWO}")
     tier = (fields.get("serviceTier") or {}).get("type")
     check_tier(model, tier)
     parsed = parsed_request(
@@ -180,6 +184,10 @@ def _check_tools(messages: list[Document], config: Document) -> None:
     wanted = ((config.get("toolChoice") or {}).get("tool") or {}).get("name")
     if wanted is not None and wanted not in [(one.get("toolSpec") or {}).get("name") for one in config["tools"]]:
         raise invalid(f"The toolChoice names a tool that is not in toolConfig.tools: {wanted}")  # words from memory
+    names = [(one.get("toolSpec") or {}).get("name") for one in config.get("tools") or ()]
+    for at, name in enumerate(names):
+        if name is not None and name in names[:at]:  # words from memory
+            raise invalid(f"The tool {name} is already defined at toolConfig.tools.{names.index(name)}.")
     used: list[str] = []
     for at, message in enumerate(messages):
         results = _tool_ids(message, "toolResult")

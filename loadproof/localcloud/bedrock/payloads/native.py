@@ -13,12 +13,13 @@ import orjson
 
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.localcloud.bedrock.payloads.attachments import unsupported
-from loadproof.localcloud.bedrock.payloads.bodies import check_anthropic, check_meta
+from loadproof.localcloud.bedrock.payloads.bodies import check_anthropic, check_meta, check_mistral, check_nova
 from loadproof.localcloud.bedrock.payloads.converse import ConverseWriter, event_frame
 from loadproof.localcloud.bedrock.payloads.images import check_claude_image, check_image
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, Writer, malformed, parsed_request
 from loadproof.wire.documents import Document
 
+_CHECKS = {"meta": check_meta, "mistral": check_mistral, "nova": check_nova}
 _DEFAULT_TOKENS = {"meta": 512, "mistral": 512}
 
 
@@ -30,9 +31,9 @@ def read(model: BedrockModel, body: bytes) -> tuple[ParsedRequest, Writer]:
         raise malformed(f"not valid JSON ({error})") from None
     if not isinstance(fields, dict):
         raise malformed("expected type: JSONObject")
-    if model.payload == "meta":
-        check_meta(fields)
-    if model.payload == "anthropic":
+    if model.payload in _CHECKS:
+        _CHECKS[model.payload](fields)
+    elif model.payload == "anthropic":
         check_anthropic(fields, model.model_id)
     if model.payload in ("meta", "mistral"):
         name = "max_gen_len" if model.payload == "meta" else "max_tokens"

@@ -20,7 +20,7 @@ from loadproof.localcloud.controlplane.autoscaling.scaler import Scaled, Scaler
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule
 from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Policy, ScheduledAction, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
-from loadproof.localcloud.wire import AwsError, Caller, Params, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, add_tags, paged
 from loadproof.wire.documents import Document
 
 TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
@@ -209,7 +209,7 @@ class AutoScalingApi:
         return {"Tags": self._by_arn(params["ResourceARN"]).tags}
 
     def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        self._by_arn(params["ResourceARN"]).tags.update(params["Tags"])
+        add_tags(self._by_arn(params["ResourceARN"]).tags, params["Tags"], "TooManyTagsException")
 
     def UntagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
         for name in params["TagKeys"]:

@@ -10,7 +10,7 @@ from loadproof.localcloud.controlplane.schedule_expressions import NOT_SIMULATED
 from loadproof.simulation.schedules import due_minutes
 from loadproof.wire.documents import Document
 
-_NEVER = datetime.max.replace(tzinfo=UTC)
+_NEVER, _ALWAYS = datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)
 
 
 def check_schedule(action: Document) -> None:
@@ -20,6 +20,8 @@ def check_schedule(action: Document) -> None:
         raise refuse("MinCapacity of ScalableTargetAction must not be above its MaxCapacity.")
     if action.get("Timezone", "UTC") not in available_timezones():
         raise refuse(f"Timezone {action['Timezone']} is an unknown time zone.")
+    if _moment(action.get("EndTime"), _NEVER) <= _moment(action.get("StartTime"), _ALWAYS):
+        raise refuse("EndTime must be later than StartTime.")
     schedule = action["Schedule"]
     if not is_schedule(schedule):
         raise refuse(f"Schedule must be at(yyyy-mm-ddThh:mm:ss), rate(N unit) or cron(six fields), found {schedule}.")

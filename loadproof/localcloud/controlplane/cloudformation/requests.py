@@ -10,7 +10,7 @@ from typing import Any
 from moto.backends import get_backend
 
 from loadproof.localcloud.account.roles import role_problem
-from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
+from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid, references
 from loadproof.localcloud.wire import AwsError, Caller, Params
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
@@ -116,7 +116,7 @@ def _check_transforms(caller: Caller, params: Params, template: Template) -> Non
 
 
 def active_references(value: Any, holds: Any) -> list[str]:
-    """Names that Ref and GetAtt mention where conditions let them be; `holds(condition)` says which do."""
+    """Names that Ref, GetAtt and Sub mention where conditions let them be; `holds(condition)` says which do."""
     if isinstance(value, list):
         return [name for inner in value for name in active_references(inner, holds)]
     if not isinstance(value, dict):
@@ -127,6 +127,10 @@ def active_references(value: Any, holds: Any) -> list[str]:
             return [str(argument)]
         if name == "Fn::GetAtt":
             return [str(argument[0] if isinstance(argument, list) else argument).split(".")[0]]
+        if name == "Fn::Sub":
+            text, given = (argument, {}) if isinstance(argument, str) else argument
+            named = references({name: [text, dict.fromkeys(given, "")]})
+            return [*named, *active_references(list(given.values()), holds)]
         if name == "Fn::If":
             return active_references(argument[1] if holds(argument[0]) else argument[2], holds)
     return [name for inner in value.values() for name in active_references(inner, holds)]

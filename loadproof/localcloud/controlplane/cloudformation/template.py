@@ -86,6 +86,8 @@ class Template:
     def order(self) -> tuple[str, ...]:
         """Logical ids, each after all it depends on. Raises AwsError for unknown references and circles."""
         needs = {name: self._needs(name, resource) for name, resource in self.resources.items()}
+        for output in self.section("Outputs").values():
+            self._known(set(references(output.get("Value"))), "Outputs")
         done: list[str] = []
         while needs:
             ready = [name for name, wanted in needs.items() if not wanted & needs.keys()]
@@ -100,15 +102,20 @@ class Template:
         depends = resource.get("DependsOn", [])
         wanted = {depends} if isinstance(depends, str) else set(depends)
         wanted |= set(references(resource.get("Properties", {})))
-        wanted = {one for one in wanted if not one.startswith("AWS::")} - self.section("Parameters").keys()
+        wanted = self._known(wanted, "Resources")
+        if name in wanted:
+            raise invalid(f"Circular dependency between resources: [{name}]")
+        return wanted
+
+    def _known(self, names: set[str], block: str) -> set[str]:
+        """The resources among names that a block mentions. Raises AwsError for what is neither one nor a parameter."""
+        wanted = {one for one in names if not one.startswith("AWS::")} - self.section("Parameters").keys()
         unknown = sorted(wanted - self.resources.keys())
         if unknown:
             raise invalid(
-                f"Template format error: Unresolved resource dependencies [{', '.join(unknown)}] in the Resources "
-                "block of the template"
+                f"Template format error: Unresolved resource dependencies [{', '.join(unknown)}] in the {block} block "
+                "of the template"
             )
-        if name in wanted:
-            raise invalid(f"Circular dependency between resources: [{name}]")
         return wanted
 
 

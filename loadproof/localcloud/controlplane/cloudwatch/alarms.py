@@ -126,6 +126,8 @@ def watch_of(caller: Caller, params: Params) -> Watch:
     """What PutMetricAlarm asks to watch. Raises ValidationError for what is not evaluated here."""
     if params["ComparisonOperator"] not in _COMPARISONS:
         raise refuse(f"The local cloud does not compare by {params['ComparisonOperator']} (anomaly detection).")
+    if params.get("ThresholdMetricId") is not None:
+        raise refuse("ThresholdMetricId is of alarms on anomaly detection models: Threshold must not be given with it.")
     if params.get("Threshold") is None:
         raise refuse("Threshold is required.")
     if bool(params.get("MetricName")) == bool(params.get("Metrics")):

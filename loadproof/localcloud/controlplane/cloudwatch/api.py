@@ -13,7 +13,7 @@ from loadproof.localcloud.controlplane.cloudwatch.expressions import refuse
 from loadproof.localcloud.controlplane.cloudwatch.metric_operations import INVALID_VALUE, MetricOperations, seconds
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricStore, dimensions_of
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
-from loadproof.localcloud.wire import AwsError, Caller, Params, Regional, key, paged, tag_map
+from loadproof.localcloud.wire import AwsError, Caller, Params, Regional, add_tags, key, paged, tag_map
 from loadproof.wire.documents import Document
 
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
@@ -166,7 +166,7 @@ class CloudWatchApi(MetricOperations):
         return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
     def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        self._tagged(params["ResourceARN"]).update(tag_map(params["Tags"], INVALID_VALUE))
+        add_tags(self._tagged(params["ResourceARN"]), tag_map(params["Tags"], INVALID_VALUE), INVALID_VALUE)
 
     def UntagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
         for name in params["TagKeys"]:

@@ -18,7 +18,7 @@ from loadproof.localcloud.clients import Clients
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.jobs.definitions import problems_of
 from loadproof.localcloud.controlplane.jobs.interpreter import Run
-from loadproof.localcloud.wire import AwsError, Caller, Params, known, paged
+from loadproof.localcloud.wire import AwsError, Caller, Params, add_tags, known, paged
 
 RoleCheck = Callable[[str, str, str], str | None]  # account, role's ARN, service: why it cannot be assumed
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -27,6 +27,7 @@ _PAGE = 100
 _PAGING = ("maxResults", "nextToken")
 _NO_LOGS = {"level": "OFF", "includeExecutionData": False}
 _STOP_S = 5.0
+_TOO_MANY = "TooManyTags"
 
 
 class MachineApi:
@@ -43,6 +44,7 @@ class MachineApi:
         name, kind = params["name"], StateMachineType(params.get("type", "STANDARD"))
         _check_name(name)
         _check_logging(params.get("loggingConfiguration"))
+        add_tags({}, {tag["key"]: tag.get("value", "") for tag in params.get("tags") or []}, _TOO_MANY)
         self._check(caller, params["definition"], params["roleArn"], kind)
         arn = caller.arn("states", f"stateMachine:{name}")
         made = StateMachineRevision(
@@ -111,7 +113,10 @@ class MachineApi:
         return {}
 
     def TagResource(self, caller: Caller, params: Params) -> Params:  # noqa: N802
-        self._tagged(params["resourceArn"]).tag_manager.add_all(params["tags"])
+        manager = self._tagged(params["resourceArn"]).tag_manager
+        kept = {str(tag["key"]): str(tag["value"]) for tag in manager.to_tag_list()}
+        add_tags(kept, {tag["key"]: tag.get("value", "") for tag in params["tags"]}, _TOO_MANY)
+        manager.add_all(params["tags"])
         return {}
 
     def UntagResource(self, caller: Caller, params: Params) -> Params:  # noqa: N802

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
-from loadproof.localcloud.wire import Caller, Params, paged, tag_map
+from loadproof.localcloud.wire import Caller, Params, add_tags, paged, tag_map
 from loadproof.wire.documents import Document
 
 
@@ -31,7 +31,8 @@ class Operations:
     def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
         """Before the thing is kept. Raises AwsError for keys that SageMaker refuses."""
         if tags:
-            self.store.tags.setdefault(arn, {}).update(tag_map(tags, "ValidationException"))
+            kept = self.store.tags.setdefault(arn, {})
+            add_tags(kept, tag_map(tags, "ValidationException"), "ResourceLimitExceeded")
 
 
 def page(items: Iterable[Document], params: Params, name_key: str, result_key: str) -> Document:

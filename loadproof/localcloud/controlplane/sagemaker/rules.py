@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from loadproof.catalog.readers import instances
+from loadproof.catalog.readers import accelerators, host_images, instances
 from loadproof.localcloud.controlplane.sagemaker.capacity import (
     copy_size,
     instance_bounds,
@@ -36,6 +36,7 @@ def check_model(params: Params) -> None:
     """A model has one container or a list, and an image or a model package in each."""
     if bool(params.get("PrimaryContainer")) == bool(params.get("Containers")):
         raise refuse("Exactly one of PrimaryContainer and Containers is required.")
+    _check_host_names(params)
     for container in params.get("Containers") or [params["PrimaryContainer"]]:
         if not container.get("Image") and not container.get("ModelPackageName"):
             raise refuse("A container needs an Image or a ModelPackageName.")
@@ -47,6 +48,19 @@ def check_model(params: Params) -> None:
             raise refuse(f"S3Uri {source.get('S3Uri')} of a S3DataSource of S3DataType S3Prefix must end with '/'.")
         if sum(len(k) + len(v) for k, v in container.get("Environment", {}).items()) > 32 * 1024:
             raise refuse("The environment of a container is limited to 32 KB.")
+
+
+def _check_host_names(params: Params) -> None:
+    """ContainerDefinition, ContainerHostname: of each container of a pipeline or of none, and each its own."""
+    containers = params.get("Containers") or []
+    names = [one["ContainerHostname"] for one in containers if one.get("ContainerHostname")]
+    direct = (params.get("InferenceExecutionConfig") or {}).get("Mode") == "Direct"
+    if len(names) < len(containers) and (names or direct):
+        raise refuse(
+            "ContainerHostname is required for every container when one has it, or when they are called directly."
+        )
+    if len(set(names)) != len(names):
+        raise refuse(f"ContainerHostname must be unique among the containers of a model, found {', '.join(names)}.")
 
 
 def _check_image(container: Document, *, inside: bool) -> None:
@@ -95,6 +109,13 @@ def _check_host(variant: Document, params: Params) -> None:
         given = [name for name, found in (("KmsKeyId", params), ("VolumeSizeInGB", variant)) if found.get(name)]
         if row is not None and row.has_local_disk and given:
             raise refuse(f"{' and '.join(given)} must not be given: {row.instance_type} has local storage of its own.")
+        host = host_images().get(variant.get("InferenceAmiVersion", ""))
+        chip = accelerators().get(row.accelerator) if row is not None else None
+        if host is not None and chip is not None and host.vendor != chip.vendor:
+            raise refuse(
+                f"InferenceAmiVersion {host.ami_version} is of {host.vendor}'s accelerators; "
+                f"{variant['VariantName']} runs on {chip.name}."
+            )
     routing = variant.get("RoutingConfig", {})
     if (routing.get("RoutingStrategy") == "PREFIX_AWARE") != bool(routing.get("PrefixAwareRoutingConfig")):
         raise refuse("RoutingStrategy PREFIX_AWARE and PrefixAwareRoutingConfig must be given together.")

@@ -178,7 +178,8 @@ def _tag(caller: Caller, params: Params) -> None:
     arn = FUNCTION_ARN.fullmatch(params["Resource"])
     message = "Tags on function aliases and versions are not supported. Please specify a function ARN."
     require(arn is None or arn[4] is None, INVALID, message)
-    check_tags(params.get("Tags") or {}, INVALID)
+    found = function(caller, params["Resource"]) if arn is not None else None
+    check_tags(params.get("Tags") or {}, INVALID, kept=found.tags if found is not None else ())
 
 
 def _later(caller: Caller, params: Params) -> None:
@@ -199,12 +200,36 @@ def _no_address(caller: Caller, params: Params) -> None:
         raise AwsError(MISSING, "The resource you requested does not exist.", 404)
 
 
+def _provision(caller: Caller, params: Params) -> None:
+    found, qualifier = existing(caller, {"FunctionName": params["FunctionName"]}), params["Qualifier"]
+    message = "Provisioned Concurrency Configs cannot be applied to unpublished function versions."
+    require(qualifier != "$LATEST", INVALID, message)
+    _check_version(caller, found.function_name, qualifier)
+    require(False, "NotImplemented", "The local cloud does not provide Lambda's provisioned concurrency.")
+
+
+def _new_address(caller: Caller, params: Params) -> None:
+    """moto keeps one address of a function, whatever its qualifier."""
+    found = existing(caller, params)
+    message = f"FunctionUrlConfig exists for this Lambda function with function ARN [{found.function_arn}]"
+    require(found.url_config is None, "ResourceConflictException", message, 409)
+
+
+def _address(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    require(found.url_config is not None, MISSING, "The resource you requested does not exist.", 404)
+
+
 FIRST: dict[str, Rule] = {"CreateAlias": _first_alias}
 RULES: dict[str, Rule] = {
     "GetFunction": named,
     "GetFunctionConfiguration": named,
     "GetFunctionEventInvokeConfig": _no_event_config,
     "GetFunctionUrlConfig": _no_address,
+    "PutProvisionedConcurrencyConfig": _provision,
+    "CreateFunctionUrlConfig": _new_address,
+    "UpdateFunctionUrlConfig": _address,
+    "DeleteFunctionUrlConfig": _address,
     "PutFunctionEventInvokeConfig": _later,
     "DeleteFunction": _delete,
     "Invoke": _invoke,

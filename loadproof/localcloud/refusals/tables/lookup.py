@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-from moto.backends import get_backend
-
-from loadproof.localcloud.refusals.rules import require
+from loadproof.localcloud.refusals.rules import Moto, moto_of, require
 from loadproof.localcloud.wire import Caller
 from loadproof.wire.documents import Document
 
@@ -23,12 +21,12 @@ def check_name(name: str) -> None:
     require(_NAME.fullmatch(own), INVALID, f"Value '{name}' at 'tableName' failed to satisfy constraint: pattern")
 
 
-def table(caller: Caller, name: str) -> Any:
+def table(caller: Caller, name: str) -> Moto:
     """moto's table, None when there is none; by name or ARN."""
-    return get_backend("dynamodb")[caller.account][caller.region].tables.get(name.rpartition("/")[2])
+    return moto_of("dynamodb", caller).tables.get(name.rpartition("/")[2])
 
 
-def existing(caller: Caller, name: str) -> Any:
+def existing(caller: Caller, name: str) -> Moto:
     """The table. Raises AwsError where there is none."""
     found = table(caller, name)
     message = f"Requested resource not found: Table: {name} not found"
@@ -36,12 +34,12 @@ def existing(caller: Caller, name: str) -> Any:
     return found
 
 
-def key_names(found: Any) -> set[str]:
+def key_names(found: Moto) -> set[str]:
     """The attributes of the table's key."""
     return {str(one["AttributeName"]) for one in found.schema}
 
 
-def check_key(found: Any, key: Document) -> None:
+def check_key(found: Moto, key: Document) -> None:
     """A key has the table's attributes, no more, each of its type."""
     message = "The provided key element does not match the schema"
     require(key.keys() == key_names(found), INVALID, message)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
-from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing
+from loadproof.localcloud.refusals.rules import Moto, Rule, check_tags, require
+from loadproof.localcloud.refusals.tables.lookup import INVALID, check_name, existing, table
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -81,6 +81,40 @@ def _update(caller: Caller, params: Params) -> None:
     some = params.keys() - {"TableName", "AttributeDefinitions"}
     require(some, INVALID, f"{message}SSESpecification or ReplicaUpdates is required")
     _check_encryption(params.get("SSESpecification") or {})
+    found = existing(caller, params["TableName"])
+    _check_capacity(params, found)
+    _check_index_changes(params, found)
+
+
+def _check_capacity(params: Params, found: Moto) -> None:
+    """UpdateTable, BillingMode and ProvisionedThroughput: numbers where capacity is provisioned, and only there."""
+    mode, given = params.get("BillingMode") or found.billing_mode, params.get("ProvisionedThroughput")
+    start = "One or more parameter values were invalid: "
+    message = f"{start}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is {mode}"
+    require(mode != "PAY_PER_REQUEST" or not given, INVALID, message)
+    message = f"{start}ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is {mode}"
+    require(params.get("BillingMode") != "PROVISIONED" or given, INVALID, message)
+
+
+def _check_index_changes(params: Params, found: Moto) -> None:
+    """One index made or deleted in a call: UpdateTable, GlobalSecondaryIndexUpdates."""
+    changes = params.get("GlobalSecondaryIndexUpdates") or []
+    made = [one["Create"] for one in changes if "Create" in one]
+    gone = [one["Delete"] for one in changes if "Delete" in one]
+    message = "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+    require(len(made) + len(gone) <= 1, "LimitExceededException", message)
+    known = {index.name for index in found.global_indexes or ()}
+    defined = {one["AttributeName"] for one in (*(params.get("AttributeDefinitions") or ()), *found.attr)}
+    for index in made:
+        message = "Attempting to create an index which already exists"
+        require(index["IndexName"] not in known, INVALID, message)
+        _check_keys(index["KeySchema"])
+        unknown = sorted({key["AttributeName"] for key in index["KeySchema"]} - defined)
+        message = f"Global Secondary Index hash key not specified in Attribute Definitions: {', '.join(unknown)}"
+        require(not unknown, INVALID, message)
+    for index in gone + [one["Update"] for one in changes if "Update" in one]:
+        message = "Requested resource not found: the index does not exist"
+        require(index["IndexName"] in known, "ResourceNotFoundException", message)
 
 
 def _lives(caller: Caller, params: Params) -> None:
@@ -96,4 +130,15 @@ def _lives(caller: Caller, params: Params) -> None:
     require(wanted["Enabled"] != on, INVALID, f"TimeToLive is already {state}")
 
 
-RULES: dict[str, Rule] = {"CreateTable": _create, "UpdateTable": _update, "UpdateTimeToLive": _lives}
+def _tag(caller: Caller, params: Params) -> None:
+    found = table(caller, params["ResourceArn"])
+    kept = [one["Key"] for one in found.tags or ()] if found is not None else []
+    check_tags([tag["Key"] for tag in params["Tags"]], INVALID, kept=kept)
+
+
+RULES: dict[str, Rule] = {
+    "CreateTable": _create,
+    "UpdateTable": _update,
+    "UpdateTimeToLive": _lives,
+    "TagResource": _tag,
+}
