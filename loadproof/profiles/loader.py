@@ -177,26 +177,26 @@ def profile_files(root: Path, environment: str) -> list[Path]:
     if not folder.is_dir():
         known = sorted(child.parent.name for child in root.glob(f"*/{ENVIRONMENT_FILE}"))
         raise InputError(f"no environment `{environment}` in {root}; known: {', '.join(known) or 'none'}")
-    return sorted(
-        file
-        for file in folder.iterdir()
-        if file.suffix in SUFFIXES and file.name != ENVIRONMENT_FILE and not is_calibration(file) and file.is_file()
-    )
+    return sorted(filter(_is_profile, folder.iterdir()))
+
+
+def _is_profile(file: Path) -> bool:
+    return file.suffix in SUFFIXES and file.name != ENVIRONMENT_FILE and not is_calibration(file) and file.is_file()
 
 
 def makers_of_one_stack(maker: StackMaker, environment: Environment) -> Iterator[StackMaker]:
     """What else, in any environment beside its own, makes a stack of this name in this account and region."""
     root = maker.file.parent.parent
     for folder in sorted(file.parent for file in root.glob(f"*/{ENVIRONMENT_FILE}")):
-        own = [StackMaker(folder / ENVIRONMENT_FILE, key) for key in (BENCHMARK, NETWORK)]
-        for other in (*map(StackMaker, profile_files(root, folder.name)), *own):
-            if other.stack_name != maker.stack_name or other == maker:
-                continue
-            there = check_file(folder / ENVIRONMENT_FILE).environment
-            if there is None or (there.account, there.region) != (environment.account, environment.region):
-                continue
-            if other.made_in(there):
-                yield other
+        stem = maker.stack_name.removeprefix(stack_name(folder.name, ""))
+        if stem == maker.stack_name:
+            continue
+        files = [file for suffix in sorted(SUFFIXES) if _is_profile(file := folder / f"{stem}{suffix}")]
+        own = [StackMaker(folder / ENVIRONMENT_FILE, stem)] if stem in (BENCHMARK, NETWORK) else []
+        others = [other for other in (*map(StackMaker, files), *own) if other != maker]
+        there = check_file(folder / ENVIRONMENT_FILE).environment if others else None
+        if there is not None and (there.account, there.region) == (environment.account, environment.region):
+            yield from (other for other in others if other.made_in(there))
 
 
 def profile_hash(profile: Profile) -> str:
