@@ -232,6 +232,7 @@ FAMILY = ContainerFamily(
     quantizations=vllm.QUANTIZATIONS,
     speculation=vllm.speculation_by("OPTION_SPECULATIVE_CONFIG", _speculative_contradictions),
     refusals=(
+        vllm.step_refusal("max_rolling_batch_prefill_tokens", "max_rolling_batch_size"),
         Refusal(
             code="LP231",
             title="Rolling and dynamic batching mixed",

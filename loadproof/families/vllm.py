@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from loadproof.families.family import (
     ModelVariables,
     PublishedImage,
     PublishedName,
+    Refusal,
     S,
     Settings,
     Speculation,
@@ -160,6 +161,32 @@ def speculation_by(
     )
 
 
+def step_refusal(step: str, sequences: str) -> Refusal[Any]:
+    """Of a server that runs vLLM, by what it calls the tokens of a step and the sequences of a batch."""
+
+    def check(container: Any) -> Iterator[Contradiction]:
+        settings, path = container.settings, ("settings", step)
+        tokens, longest, batch = (getattr(settings, name, None) for name in (step, "max_model_len", sequences))
+        if tokens is None:
+            return
+        chunked = getattr(settings, "enable_chunked_prefill", None)
+        if chunked is False and longest is not None and tokens < longest:
+            found = f"{tokens} tokens a step cannot hold a prompt of max_model_len {longest} without chunked prefill"
+            yield Contradiction(path, found, f"write at least {longest}, or enable_chunked_prefill: true")
+        if batch is not None and tokens < batch:
+            found = f"{tokens} tokens a step are fewer than {sequences} {batch}"
+            yield Contradiction(path, found, f"write at least {batch}")
+
+    return Refusal(
+        code="LP232",
+        title="Step too small for a request",
+        reason="Without chunked prefill a whole prompt runs in one step of vLLM, LMI's too, and each sequence needs a "
+        "token in it (SchedulerConfig).",
+        mend="Raise the tokens of a step, or leave chunked prefill on.",
+        check=check,
+    )
+
+
 FAMILY = ContainerFamily(
     name="vllm",
     called="vLLM",
@@ -191,6 +218,7 @@ FAMILY = ContainerFamily(
         "SM_VLLM_SPECULATIVE_CONFIG",
         lambda container, wanted: speculative_contradictions(wanted, container.settings.tensor_parallel_degree),
     ),
+    refusals=(step_refusal("max_num_batched_tokens", "max_num_seqs"),),
     protocol="openai",
     image=PublishedImage("vllm", "vllm.json"),
     published=PublishedName(r"vllm", r"vllm(?:[\s/_-]*openai)?", "", as_published),

@@ -69,6 +69,7 @@ def make_ready(runner: Runner) -> None:
     s3, quotas = client(runner, "s3"), client(runner, "service-quotas")
     s3.create_bucket(Bucket="example-models")
     s3.put_object(Bucket="example-models", Key="tiny/model.safetensors", Body=safetensors())
+    s3.put_object(Bucket="example-models", Key="tiny/config.json", Body=b"{}")
     pages = quotas.get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
     wanted = "ml.g6e.2xlarge for endpoint usage"
     code = next(one["QuotaCode"] for page in pages for one in page["Quotas"] if one["QuotaName"] == wanted)

@@ -10,43 +10,19 @@ from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.secrets import shown
 
 
-def _ask(family: str, refusal: Refusal[Any]) -> None:
-    """Make a family's own check a rule, which looks at its containers alone."""
+def _ask(refusal: Refusal[Any]) -> None:
+    """Make what families check themselves a rule; one code may be several families'."""
 
     @component_rule(refusal.code, refusal.title, reason=refusal.reason, mend=refusal.mend)
     def refused(placed: Placed) -> Iterator[Found]:
         container = placed.component.container
-        if container.family == family:
-            yield from _found(placed, refusal.check(container))
+        for one in FAMILIES[container.family].refusals:
+            if one.code == refusal.code:
+                yield from _found(placed, one.check(container))
 
 
-for _family in FAMILIES.values():
-    for _refusal in _family.refusals:
-        _ask(_family.name, _refusal)
-
-
-@component_rule(
-    "LP232",
-    "Step too small for a request",
-    reason="Without chunked prefill a whole prompt runs in one step of vLLM, LMI's too, and each sequence needs a "
-    "token in it (SchedulerConfig).",
-    mend="Raise the tokens of a step, or leave chunked prefill on.",
-)
-def step_too_small(placed: Placed) -> Iterator[Found]:
-    container = placed.component.container
-    family, settings = FAMILIES[container.family], container.settings
-    name, step = family.step_tokens_setting, family.value(settings, family.step_tokens_setting)
-    if name is None or step is None or not hasattr(settings, "enable_chunked_prefill"):
-        return
-    place = placed.at("container", "settings", name)
-    longest, sequences = (family.value(settings, name) for name in (family.longest_setting, family.sequences_setting))
-    if settings.enable_chunked_prefill is False and longest is not None and step < longest:
-        limit = f"{family.longest_setting} {longest}"
-        found = f"{step} tokens a step cannot hold a prompt of {limit} without chunked prefill"
-        yield Found(place, found, f"write at least {longest}, or enable_chunked_prefill: true")
-    if sequences is not None and step < sequences:
-        found = f"{step} tokens a step are fewer than {family.sequences_setting} {sequences}"
-        yield Found(place, found, f"write at least {sequences}")
+for _refusal in {one.code: one for family in FAMILIES.values() for one in family.refusals}.values():
+    _ask(_refusal)
 
 
 @component_rule(
