@@ -55,10 +55,10 @@ loads-vllm: setup .venv-vllm/.ready  ## random arrivals and mixed lengths on a r
 	$(BIN)/python scripts/vllm_loads.py
 
 # A file's tests stay on one worker: what a module starts (local clouds, stores, a browser) is started once.
-# Four workers on two cores: much of a worker's time is waiting for clouds, queues and deployments. What fails among the
+# Three workers on two cores: much of a worker's time is waiting for clouds, queues and deployments. What fails among the
 # others is run once more alone, and has to pass then: some deadlines of real processes are not for a crowded machine.
 test: setup .venv/.dev  ## all tests
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder || \
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder || \
 	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
 # What drives a cloud, a server, a process or synthesis is marked `heavy` by tests/conftest.py.
