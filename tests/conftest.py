@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,8 @@ botocore.session.create_loader = cache(botocore.session.create_loader)
 gc.set_threshold(50_000, 20, 10)
 # As the command does before it loads numpy: products of small matrices by two threads take four times the processor.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: what tests start would hear no Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("COLUMNS", None)  # xdist's workers are given one; a test that wants a width says so
 
 TESTS = Path(__file__).parent
