@@ -98,7 +98,6 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
     for software, prefix in _PREFIXES.items():
         # LMI packs a vLLM, and reads none of these variables.
         known = words_of(image, software, "argument") if _is_of(software, image) else None
-        negated = any(one.startswith("no-") for one in known or ())
         for variable, value in variables.items() if known and not _other_server(variables) else ():
             if variable == _SGLANG_SERVER:
                 continue
@@ -106,7 +105,8 @@ def unknown_arguments(image: str, variables: Mapping[str, str]) -> Iterator[Unkn
             meant = sorted(one for one in known or () if one.startswith(name))
             if not variable.startswith(prefix) or value.lower() == "false" or name in meant or len(meant) == 1:
                 continue
-            if not negated and name.removeprefix("no-") in (known or ()):
+            switches = any(one.startswith("no-") for one in known or ())
+            if not switches and name.removeprefix("no-") in (known or ()):
                 continue  # of sources alone it is not known which are switches
             says = f"ambiguous option: --{name} could match --{', --'.join(meant)}"
             near = difflib.get_close_matches(name, known or (), n=1)

@@ -52,10 +52,10 @@ def architecture(model_id: str) -> Architecture | None:
     for candidate in _same_shape(model_id):
         if (found := bases.get(candidate, candidate)) in known:
             return known[found]
-    for ending, quantization in _PACKED.items():
-        if packed := ending.search(model_id):
-            whole = architecture(_published_as(model_id[: packed.start()]))
-            return replace(whole, quantization=quantization) if whole else None
+    ending, quantization = _packing(model_id)
+    if quantization is not None:
+        whole = architecture(_published_as(model_id.removesuffix(ending)))
+        return replace(whole, quantization=quantization) if whole else None
     listed = _published_as(model_id)
     return architecture(listed) if listed != model_id else None
 
@@ -80,7 +80,7 @@ def is_packed(model_id: str) -> bool:
 
 def named_quantization(model_id: str) -> str | None:
     """The quantization that the ending of a packed checkpoint's name says."""
-    return next((quantization for ending, quantization in _PACKED.items() if ending.search(model_id)), None)
+    return _packing(model_id)[1]
 
 
 def _published_as(model_id: str) -> str:
@@ -114,7 +114,13 @@ def _slips(model_id: str) -> list[str]:
 
 def _packed_ending(model_id: str) -> str:
     """How the name of a packed checkpoint ends; empty for one that is not packed."""
-    return next((found.group() for ending in _PACKED if (found := ending.search(model_id))), "")
+    return _packing(model_id)[0]
+
+
+def _packing(model_id: str) -> tuple[str, str | None]:
+    """That ending, and the quantization that it stands for."""
+    found = ((ending.search(model_id), quantization) for ending, quantization in _PACKED.items())
+    return next(((match.group(), quantization) for match, quantization in found if match), ("", None))
 
 
 @cache

@@ -93,7 +93,7 @@ class Reply:
 
 Handler = Callable[[Caller, Params], Document | None]
 
-_MOST_TAGS = 50  # of any resource that takes tags here
+MOST_TAGS = 50  # of any resource that takes tags here
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")  # as clients write them in JSON
 _SCOPE = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
@@ -212,8 +212,8 @@ def tag_map(
 
 def add_tags(kept: dict[str, str], tags: Mapping[str, str], code: str) -> None:
     """Tag what has `kept`. Raises AwsError for more than 50 in all."""
-    if len({**kept, **tags}) > _MOST_TAGS:
-        raise AwsError(code, f"A resource takes up to {_MOST_TAGS} tags, found {len({**kept, **tags})}.")
+    if len({**kept, **tags}) > MOST_TAGS:
+        raise AwsError(code, f"A resource takes up to {MOST_TAGS} tags, found {len({**kept, **tags})}.")
     kept.update(tags)
 
 

@@ -6,10 +6,8 @@ import json
 import re
 from typing import Any
 
-from moto.backends import get_backend
-
 from loadproof.localcloud.controlplane.schedule_expressions import is_schedule
-from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.rules import Rule, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 from loadproof.wire.documents import Document
 
@@ -74,7 +72,7 @@ def _json(text: str) -> Any:
 
 
 def _targets(caller: Caller, params: Params) -> None:
-    buses = get_backend("events")[caller.account][caller.region].event_buses
+    buses = moto_of("events", caller).event_buses
     bus = buses.get(params.get("EventBusName", "default").rpartition("/")[2])
     rule = bus.rules.get(params["Rule"]) if bus is not None else None
     ids = {one["Id"] for one in (*(rule.targets if rule is not None else ()), *params["Targets"])}
@@ -117,7 +115,7 @@ def _events(caller: Caller, params: Params) -> None:
 
 def _delete_bus(caller: Caller, params: Params) -> None:
     """DeleteEventBus; the words are AWS's: https://github.com/hashicorp/terraform-provider-aws/issues/22131"""
-    bus = get_backend("events")[caller.account][caller.region].event_buses.get(params["Name"].rpartition("/")[2])
+    bus = moto_of("events", caller).event_buses.get(params["Name"].rpartition("/")[2])
     rules = bus.rules if bus is not None else ()
     require(not rules, _INVALID, "EventBus can't be deleted since it has rules.")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from moto.backends import get_backend
-
 from loadproof.localcloud.refusals.rules import Moto, Rule, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
@@ -26,7 +24,7 @@ def _group(caller: Caller, params: Params) -> None:
     for what, text in (("groupName", name), ("groupDescription", params["Description"])):
         require(_TEXT.fullmatch(text), _INVALID, f"Invalid value '{text}' for {what}. Character sets beyond ASCII")
     network = params.get("VpcId")
-    known = not network or network in get_backend("ec2")[caller.account][caller.region].vpcs
+    known = not network or network in moto_of("ec2", caller).vpcs
     require(known, "InvalidVpcID.NotFound", f"The vpc ID '{network}' does not exist")
 
 
@@ -44,7 +42,7 @@ def _ports(caller: Caller, params: Params) -> None:
 
 
 def _delete_group(caller: Caller, params: Params) -> None:
-    groups = get_backend("ec2")[caller.account][caller.region].groups
+    groups = moto_of("ec2", caller).groups
     asked = params.get("GroupId")
     default = any(one[asked].name == "default" for one in groups.values() if asked in one)
     require(not default, "CannotDelete", "the specified group: default cannot be deleted by a user")

@@ -9,14 +9,13 @@ from typing import Any, TypeAlias
 
 from moto.backends import get_backend
 
-from loadproof.localcloud.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import MOST_TAGS, AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 Rule = Callable[[Caller, Params], None]
 Moto: TypeAlias = Any  # what moto keeps: objects without types that could be asked for
 
 _ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[\w*?]+")
-_MOST_TAGS = 50
 _SID = re.compile(r"[0-9A-Za-z]*")
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
 _OPERATOR = re.compile(
@@ -50,7 +49,7 @@ def check_tags(keys: Iterable[str], code: str, most: str = "", kept: Iterable[st
     """
     names = list(keys)
     count = len({*names, *(one for one in kept if not one.startswith("aws:"))})
-    require(max(count, len(names)) <= _MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.", status)
+    require(max(count, len(names)) <= MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.", status)
     require(len(set(names)) == len(names), code, "Duplicate tag keys found.")
     for name in names:
         require(not name.lower().startswith("aws:"), code, f"Tag keys starting with aws: are reserved: {name}")

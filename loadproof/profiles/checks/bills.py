@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fractions import Fraction
-from math import ceil
 from typing import Final
 
 from loadproof.catalog import Instance, instances
-from loadproof.profiles.checks.facts import instance_types, known_instances, rooms
+from loadproof.profiles.checks.facts import instance_types, instances_for, known_instances, rooms
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import HubSource
 from loadproof.profiles.settings import accelerators_per_copy
@@ -102,7 +100,7 @@ def dear_instances(subject: Subject) -> Iterator[Found]:
         return
     costs: list[tuple[int, Path, Instance, float]] = []
     for path, instance in known_instances(endpoint):
-        fewest, most = (instances_for(subject, instance, bound) for bound in ("min", "max"))
+        fewest, most = (instances_for(subject.components, instance, bound) for bound in ("min", "max"))
         spread = sum(one.component.copies.min for one in subject.components)
         empty = 0 < most < endpoint.min_instances > spread
         if endpoint.instance_type is not None and (empty or fewest < most <= endpoint.min_instances):
@@ -119,12 +117,6 @@ def dear_instances(subject: Subject) -> Iterator[Found]:
             f"{instance.instance_type} comes first: the fewest copies cost ${cost:,.2f} an hour, not ${cheapest:,.2f}"
         )
         yield Found(path, found, "give it a larger priority number than the cheaper pool, or leave it out")
-
-
-def instances_for(subject: Subject, instance: Instance, bound: str) -> int:
-    """How many of them the fewest, or the most, copies take, at least one; 0 where one model does not fit."""
-    held = rooms(subject.components, instance)
-    return max(1, ceil(sum(Fraction(getattr(one.component.copies, bound), room) for one, room in held))) if held else 0
 
 
 @component_rule(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from math import ceil
 from typing import Final
 
 from loadproof import catalog
@@ -113,6 +115,12 @@ def rooms(components: Iterable[Placed], instance: Instance) -> list[tuple[Placed
     """
     found = [(placed, copies_per_instance(placed, instance)) for placed in components]
     return found if all(room for _, room in found) else []
+
+
+def instances_for(components: Iterable[Placed], instance: Instance, bound: str) -> int:
+    """How many of them the fewest, or the most, copies take, at least one; 0 where one model does not fit."""
+    held = rooms(components, instance)
+    return max(1, ceil(sum(Fraction(getattr(one.component.copies, bound), room) for one, room in held))) if held else 0
 
 
 def cuda_of(container: Container) -> str | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
-from math import ceil
 from typing import Final
 
 from loadproof.catalog import Accelerator, Architecture, Instance
@@ -16,6 +14,7 @@ from loadproof.profiles.checks.facts import (
     accelerator_of,
     architecture_of,
     copies_per_instance,
+    instances_for,
     known_instances,
     kv_cache,
     longest_request_limit,
@@ -170,7 +169,7 @@ def copies_exceed_instances(subject: Subject) -> Iterator[Found]:
         return
     for _, instance in known_instances(endpoint):
         held = rooms(subject.components, instance)
-        whole = ceil(sum(Fraction(placed.component.copies.max, room) for placed, room in held))
+        whole = instances_for(subject.components, instance, "max")
         if whole > endpoint.max_instances:
             copies = sum(placed.component.copies.max for placed, _ in held)
             path = held[-1][0].at("copies", "max") if len(held) > 1 else ("copies", "max")

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.families import FAMILIES
-from loadproof.profiles.checks.bills import instances_for
-from loadproof.profiles.checks.facts import known_instances, least_answer_s, mean_tokens
+from loadproof.profiles.checks.facts import instances_for, known_instances, least_answer_s, mean_tokens
 from loadproof.profiles.checks.objectives import MOST_REQUESTS_PER_S
 from loadproof.profiles.checks.proving import answer_time_s, slowest_answer_s
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
@@ -372,7 +371,10 @@ def _batch(parts: tuple[Placed, ...]) -> int | None:
 
 
 def _instances_beyond(subject: Subject, endpoint: Endpoint, copies: int) -> Iterator[Found]:
-    needed = max((instances_for(subject, one, "max") for _, one in known_instances(endpoint)), default=0) or copies
+    needed = (
+        max((instances_for(subject.components, one, "max") for _, one in known_instances(endpoint)), default=0)
+        or copies
+    )
     if endpoint.max_instances > SLACK * max(needed, endpoint.min_instances):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies, which {needed:,} hold"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * needed:,}")

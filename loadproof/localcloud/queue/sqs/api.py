@@ -20,11 +20,10 @@ from loadproof.localcloud.queue.sqs.message import (
     md5_of_attributes,
 )
 from loadproof.localcloud.queue.sqs.queue import MOST_VISIBILITY_S, Queue
-from loadproof.localcloud.wire import AwsError, Caller, Params
+from loadproof.localcloud.wire import MOST_TAGS, AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 _PAGE = 1000
-_MOST_TAGS = 50
 _SYSTEM = frozenset(
     name
     for shape in ("MessageSystemAttributeName", "QueueAttributeName")
@@ -101,7 +100,7 @@ class SqsApi:
         if any(name.lower().startswith("aws:") for name in params["Tags"]):
             raise invalid("Tag keys that start with aws: are reserved.")
         tags = self.queue_of(caller, params).tags
-        if len(tags | params["Tags"]) > _MOST_TAGS:
+        if len(tags | params["Tags"]) > MOST_TAGS:
             raise invalid(f"Too many tags added for queue {params['QueueUrl'].rpartition('/')[2]}.")
         tags.update(params["Tags"])
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from moto.backends import get_backend
-
-from loadproof.localcloud.refusals.rules import require
+from loadproof.localcloud.refusals.rules import moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 INVALID, MISSING = "InvalidParameterValueException", "ResourceNotFoundException"
@@ -27,7 +25,7 @@ def function(caller: Caller, reference: str, qualifier: str | None = None) -> An
     elif ":" in reference:
         name = reference.split(":", maxsplit=1)[0]
     try:
-        return get_backend("lambda")[caller.account][caller.region].get_function(name)
+        return moto_of("lambda", caller).get_function(name)
     except Exception:  # moto's own answer says what is missing
         return None
 

@@ -15,7 +15,7 @@ from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.refusals.functions.lookup import INVALID, check_revision, existing, function
 from loadproof.localcloud.refusals.functions.runtimes import check_runtime
 from loadproof.localcloud.refusals.keys import key_of
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, moto_of, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
@@ -132,8 +132,8 @@ def _check_dead_letters(caller: Caller, arn: str) -> None:
     require(not arn or service in _LETTERS, INVALID, "A dead letter goes to an SQS queue or an SNS topic.")
     if not name.startswith(f"{caller.region}:{caller.account}:"):
         return
-    queues = get_backend("sqs")[caller.account][caller.region].queues
-    topics = get_backend("sns")[caller.account][caller.region].topics
+    queues = moto_of("sqs", caller).queues
+    topics = moto_of("sns", caller).topics
     message = f"The provided execution role does not have permissions to call {_LETTERS[service]}"
     require(name.rpartition(":")[2] in queues if service == "sqs" else arn in topics, INVALID, message)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from moto.backends import get_backend
-
 from loadproof.localcloud.refusals.functions.lookup import INVALID, MISSING, function
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, moto_of, require
 from loadproof.localcloud.wire import Caller, Params
 
 # https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html
@@ -40,7 +38,7 @@ def _check_source(caller: Caller, arn: str) -> None:
     if ":sqs:" not in arn:
         require(arn.startswith("arn:"), INVALID, "Unrecognized event source.")
         return
-    queues = get_backend("sqs")[caller.account][caller.region].queues
+    queues = moto_of("sqs", caller).queues
     message = (
         "Error occurred while ReceiveMessage. SQS Error Code: AWS.SimpleQueueService.NonExistentQueue. "
         "SQS Error Message: The specified queue does not exist."
@@ -64,7 +62,7 @@ def _check_queue(caller: Caller, params: Params, arn: str) -> None:
     both = params.get("ScalingConfig") and params.get("ProvisionedPollerConfig")
     require(not both, INVALID, "ScalingConfig and ProvisionedPollerConfig cannot be used together.")
     timeout_s = int(getattr(function(caller, params["FunctionName"]), "timeout", 0))
-    queues: Any = get_backend("sqs")[caller.account][caller.region].queues
+    queues: Any = moto_of("sqs", caller).queues
     visibility_s = int(queues[arn.rpartition(":")[2]].visibility_timeout)
     message = f"Queue visibility timeout: {visibility_s} seconds is less than Function timeout: {timeout_s} seconds"
     require(visibility_s >= timeout_s, INVALID, message)
@@ -99,7 +97,7 @@ def _update_mapping(caller: Caller, params: Params) -> None:
 
 
 def _mappings(caller: Caller) -> list[Any]:
-    return list(get_backend("lambda")[caller.account][caller.region]._event_source_mappings.values())
+    return list(moto_of("lambda", caller)._event_source_mappings.values())
 
 
 RULES: dict[str, Rule] = {

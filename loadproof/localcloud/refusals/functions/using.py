@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from moto.backends import get_backend
-
 from loadproof.localcloud.refusals.functions.lookup import (
     FUNCTION_ARN,
     INVALID,
@@ -18,7 +16,7 @@ from loadproof.localcloud.refusals.functions.lookup import (
     function,
     named,
 )
-from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+from loadproof.localcloud.refusals.rules import Rule, check_tags, moto_of, require
 from loadproof.localcloud.wire import AwsError, Caller, Params
 
 _ACCOUNT_CONCURRENCY, _LEAST_UNRESERVED = 1000, 100
@@ -68,7 +66,7 @@ def _check_version(caller: Caller, name: str, qualifier: str | None) -> None:
         return
     arn = caller.arn("lambda", f"function:{name}:{qualifier}")
     try:
-        get_backend("lambda")[caller.account][caller.region].get_function(f"{name}:{qualifier}")
+        moto_of("lambda", caller).get_function(f"{name}:{qualifier}")
     except Exception:  # whatever moto calls it
         raise AwsError(MISSING, f"Function not found: {arn}", 404) from None
 
@@ -138,7 +136,7 @@ def _check_published(version: str, weights: Mapping[str, float]) -> None:
 def _aliases(caller: Caller, name: str) -> list[Any]:
     if function(caller, name) is None:
         return []
-    backend: Any = get_backend("lambda")[caller.account][caller.region]
+    backend: Any = moto_of("lambda", caller)
     return list(backend.list_aliases(name))
 
 
