@@ -61,7 +61,7 @@ def _refuse_names_that_meet(deployments: Sequence[Deployment]) -> None:
         assert one.file is not None
         beside = one.file.parent / ENVIRONMENT_FILE
         for maker in (StackMaker(one.file), StackMaker(beside, BENCHMARK), StackMaker(beside, NETWORK)):
-            if not maker.made_in(one.environment):
+            if made.get(maker.stack_name) == maker or not maker.made_in(one.environment):
                 continue
             for other in makers_of_one_stack(maker, one.environment):
                 raise InputError(f"{one_stack(maker, other, one.environment)}; rename the profile")
